@@ -54,18 +54,6 @@ func TestConsul(t *testing.T) {
 	testpace.Until(t, "the node has the facts", func() bool {
 		return strings.Contains(body(t, a.Addr(), "/v1/node/"+a.NodeID()), `"consul.version":"1.22.1"`)
 	})
-	job := `{"Job": {"ID": "j", "Name": "j", "Type": "service", "TaskGroups": [{"Name": "g", "Services": [{"Name": "web"}], "Tasks": [
-		{"Name": "main", "Driver": "mock_driver", "Resources": {"CPU": 10, "MemoryMB": 10}}]}]}}`
-	resp, err := http.Post("http://"+a.Addr()+"/v1/jobs", "application/json", strings.NewReader(job))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	why, err := io.ReadAll(resp.Body)
-	if want := "this version cannot register services in Consul yet"; err != nil ||
-		resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(why), want) {
-		t.Errorf("register = %s: %s, %v", resp.Status, why, err)
-	}
 	for _, path := range []string{"/v1/agent/self", "/v1/node/" + a.NodeID(), "/v1/nodes?meta=true", "/v1/metrics"} {
 		if text := body(t, a.Addr(), path); strings.Contains(text, token) || len(text) == 0 {
 			t.Errorf("%s has the token, or nothing", path)

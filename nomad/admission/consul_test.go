@@ -45,11 +45,28 @@ func providers(job *nomad.Job) (out []string) {
 	return out
 }
 
+// TestMapServices_Needs checks that servers without Consul refuse what only Consul has, by name.
+func TestMapServices_Needs(t *testing.T) {
+	for _, setting := range []consul.Mode{consul.Native, consul.Refuse} {
+		job := testjobs.Exec2(func(task *nomad.Task) { task.Kind = "connect-proxy:web" })
+		job.TaskGroups[0].Consul = &nomad.Consul{Namespace: "a"}
+		w := writing(setting, Author(job), job)
+		if err := w.consul(); err != nil {
+			t.Fatal(err)
+		}
+		got := w.consulFaults(w.who, w.job)
+		if len(got) != 2 || !strings.Contains(got[0].Error(), "Consul namespaces are not supported by servers without Consul") ||
+			!strings.Contains(got[1].Error(), "Consul Connect task kinds are not") {
+			t.Errorf("%s: consulFaults() = %v", setting, got)
+		}
+	}
+}
+
 // TestMapServices checks the services, the constraints and the warning of a mapped job.
 func TestMapServices(t *testing.T) {
 	job := ofConsul()
 	w := writing(consul.Native, Caller(anyone()), job)
-	if err := w.mapServices(); err != nil {
+	if err := w.consul(); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := providers(job), []string{"web consul nomad", "own nomad nomad", "db consul nomad"}; !slices.Equal(got, want) {
@@ -71,22 +88,22 @@ func TestMapServices(t *testing.T) {
 	if got := tg.Tasks[0].Constraints; got != nil {
 		t.Errorf("constraints of the task = %v, want none", got)
 	}
-	if got := w.consulRefused(w.who, w.job); len(got) > 0 {
-		t.Errorf("consulRefused() = %v", got)
+	if got := w.consulFaults(w.who, w.job); len(got) > 0 {
+		t.Errorf("consulFaults() = %v", got)
 	}
 }
 
 // TestMapServices_Again checks that the result is the same for a job that was read from the API, and for a stored one.
 func TestMapServices_Again(t *testing.T) {
 	mapped := ofConsul()
-	if err := writing("", Caller(anyone()), mapped).mapServices(); err != nil {
+	if err := writing("", Caller(anyone()), mapped).consul(); err != nil {
 		t.Fatal(err)
 	}
 	for name, who := range map[string]Asker{"submitted": Caller(anyone()), "planned": Planner(anyone()), "child": Author(mapped),
 		"scaled": For(anyone(), mapped), "reverted": Reverter(anyone(), mapped)} {
 		again := codec.Copy(mapped)
 		w := writing("", who, again)
-		if err := w.mapServices(); err != nil || !reflect.DeepEqual(again, mapped) {
+		if err := w.consul(); err != nil || !reflect.DeepEqual(again, mapped) {
 			t.Errorf("%s: %v, services %q", name, err, providers(again))
 		}
 		if (w.mapped != "") != who.wrote() {
@@ -94,16 +111,16 @@ func TestMapServices_Again(t *testing.T) {
 		}
 		// After the operator has chosen another mode, what is derived from the stored version runs like it.
 		w = writing(consul.Refuse, who, codec.Copy(mapped))
-		if err := w.mapServices(); err != nil {
+		if err := w.consul(); err != nil {
 			t.Fatal(err)
 		}
-		if refused := len(w.consulRefused(w.who, w.job)) > 0; refused != who.wrote() {
+		if refused := len(w.consulFaults(w.who, w.job)) > 0; refused != who.wrote() {
 			t.Errorf("%s in mode refuse: refused = %v", name, refused)
 		}
 	}
 	// A version that another build stored with provider "consul" is mapped by a revert and for a comparison.
 	w := writing("", Reverter(anyone(), mapped), ofConsul())
-	if err := w.mapServices(); err != nil || !reflect.DeepEqual(w.job, mapped) {
+	if err := w.consul(); err != nil || !reflect.DeepEqual(w.job, mapped) {
 		t.Errorf("reverted to the version of another build: %v, services %q", err, providers(w.job))
 	}
 	stored := ofConsul()
@@ -115,36 +132,32 @@ func TestMapServices_Again(t *testing.T) {
 	}
 }
 
-// TestConsulRefused checks the errors of the modes in which services of Consul are refused.
+// TestConsulRefused checks the errors of servers that refuse what needs Consul.
 func TestConsulRefused(t *testing.T) {
 	job := ofConsul()
-	for setting, why := range map[consul.Mode]string{
-		consul.Refuse: `the servers refuse what needs Consul (consul = "refuse" in their services block)`,
-		consul.Consul: `this version cannot register services in Consul yet (the servers have consul = "consul" in their services block, or a consul block)`,
-	} {
-		w := writing(setting, Caller(anyone()), codec.Copy(job))
-		if err := w.mapServices(); err != nil {
-			t.Fatal(err)
-		}
-		if got := providers(w.job); !slices.Equal(got, providers(job)) || w.mapped != "" {
-			t.Errorf("%s: providers = %q, warning %q", setting, got, w.mapped)
-		}
-		var text []string
-		for _, err := range w.consulRefused(w.who, w.job) {
-			text = append(text, err.Error())
-		}
-		want := []string{
-			`job "j", group "g", service "web": provider is "consul", which is the default, but ` + why +
-				`: set provider = "nomad", or consul = "nomad" in the services block of all servers`,
-			`job "j", group "g", service "db": provider`, `job "j", group "g": it has a consul block, but `,
-			`job "j", group "g", task "t": it has a consul block, but `}
-		if len(text) != len(want) || text[0] != want[0] {
-			t.Fatalf("%s: %q", setting, text)
-		}
-		for i := range want {
-			if !strings.HasPrefix(text[i], want[i]) {
-				t.Errorf("%s: error %d = %q, want %q", setting, i, text[i], want[i])
-			}
+	const why = `the servers refuse what needs Consul (consul = "refuse" in their services block)`
+	w := writing(consul.Refuse, Caller(anyone()), codec.Copy(job))
+	if err := w.consul(); err != nil {
+		t.Fatal(err)
+	}
+	if got := providers(w.job); !slices.Equal(got, providers(job)) || w.mapped != "" {
+		t.Errorf("providers = %q, warning %q", got, w.mapped)
+	}
+	var text []string
+	for _, err := range w.consulFaults(w.who, w.job) {
+		text = append(text, err.Error())
+	}
+	want := []string{
+		`job "j", group "g", service "web": provider is "consul", which is the default, but ` + why +
+			`: set provider = "nomad", or consul = "nomad" in the services block of all servers`,
+		`job "j", group "g", service "db": provider`, `job "j", group "g": it has a consul block, but `,
+		`job "j", group "g", task "t": it has a consul block, but `}
+	if len(text) != len(want) || text[0] != want[0] {
+		t.Fatalf("errors = %q", text)
+	}
+	for i := range want {
+		if !strings.HasPrefix(text[i], want[i]) {
+			t.Errorf("error %d = %q, want %q", i, text[i], want[i])
 		}
 	}
 }

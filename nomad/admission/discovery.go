@@ -15,10 +15,10 @@ func Constrain(tg *nomad.TaskGroup, c *nomad.Constraint) {
 	}
 }
 
-// ServiceConstraints returns the constraints for the services of a group and their checks. Clients of Nomad run no
+// ServiceConstraints returns the constraints for the native services of a group and their checks. Clients of Nomad run no
 // scripts as checks of native services, and have no gRPC checks and no thresholds for them.
 func ServiceConstraints(tg *nomad.TaskGroup) []*nomad.Constraint {
-	services := tg.AllServices()
+	services := slices.DeleteFunc(tg.AllServices(), inConsul)
 	if len(services) == 0 {
 		return nil
 	}

@@ -31,7 +31,7 @@ type rule struct {
 // without them gets only the permission error. The first two rules are the only ones that change the job, so that the
 // others check it as it will be stored.
 var checks = []rule{
-	{"services of Consul", (*write).mapServices},
+	{"use of Consul", (*write).consul},
 	{"privilege of tasks that need it", (*write).grant},
 	{"rights of the asker", func(w *write) error { return w.Rights(w.who, w.job) }},
 	{"registration is open", (*write).open},
@@ -99,7 +99,7 @@ func (w *write) valid() error {
 // config blocks of an otherwise valid job are checked against the schemas of the nodes, which gives warnings too.
 func (v *View) Validate(who Asker, job *nomad.Job) (warns []string, err error) {
 	all := slices.Concat(parts(validate(job, v.names)), unprivileged(job, v.names, v.explicit(job.Namespace)),
-		v.consulRefused(who, job), parts(v.withinLimits(job)))
+		v.consulFaults(who, job), parts(v.withinLimits(job)))
 	if len(all) > 0 {
 		return nil, invalid(all)
 	}
@@ -114,10 +114,10 @@ func (v *View) Explainable(who Asker, job *nomad.Job) error {
 	if err := w.ofServers(); err != nil {
 		return err
 	}
-	if err := w.mapServices(); err != nil {
+	if err := w.consul(); err != nil {
 		return err
 	}
-	if all := slices.Concat(parts(validate(job, v.names)), v.consulRefused(who, job), parts(v.withinLimits(job))); len(all) > 0 {
+	if all := slices.Concat(parts(validate(job, v.names)), v.consulFaults(who, job), parts(v.withinLimits(job))); len(all) > 0 {
 		return invalid(all)
 	}
 	if err := v.Rights(who, job); err != nil {

@@ -1,5 +1,5 @@
-// Package consul decides what the servers of a region do with services of provider "consul". This project has no Consul
-// integration yet: without Consul, such services are registered in the native catalog.
+// Package consul decides what the servers of a region do with services of provider "consul", and has the names of the
+// identities with which workloads log in to Consul. Without Consul, such services are registered in the native catalog.
 //
 //	setting ──┬─ nomad, refuse, consul ──────────▶ that mode
 //	          └─ "" ──┬─ no registered node has Consul ▶ Native
@@ -28,7 +28,7 @@ type Mode string
 // The modes. They are the values of the setting.
 const (
 	Native Mode = "nomad"  // they are stored with provider "nomad"
-	Consul Mode = "consul" // Consul registers them, which this version does not support: they are refused
+	Consul Mode = "consul" // they are stored as they are: nodes with Consul register them there
 	Refuse Mode = "refuse" // they are refused
 )
 

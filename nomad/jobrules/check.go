@@ -14,6 +14,9 @@ import (
 // minCheckTime is the minimum of interval and timeout of a check.
 const minCheckTime = time.Second
 
+// checkTypes are the valid types of checks.
+var checkTypes = []string{nomad.ServiceCheckGRPC, nomad.ServiceCheckTCP, nomad.ServiceCheckHTTP, nomad.ServiceCheckScript}
+
 // checkMethods are the valid methods of HTTP checks.
 var checkMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE"}
 
@@ -45,15 +48,13 @@ func (r *serviceRules) check(f *faults, c *nomad.ServiceCheck, s *nomad.Service,
 		r.checkAddress(f, c, s, t)
 	case nomad.ServiceCheckHTTP:
 		r.checkAddress(f, c, s, t)
-		validateHTTPCheck(f, c)
+		validateHTTPCheck(f, c, s)
 	case nomad.ServiceCheckScript:
 		r.scriptCheck(f, c, s, t)
 	case nomad.ServiceCheckGRPC:
 		r.checkAddress(f, c, s, t)
-	case "":
-		f.add("missing type: use tcp, http, grpc or script")
 	default:
-		f.add("type is %q: use tcp, http, grpc or script", c.Type)
+		checkType(f, c, s)
 	}
 	for _, d := range []struct {
 		name  string
@@ -66,14 +67,34 @@ func (r *serviceRules) check(f *faults, c *nomad.ServiceCheck, s *nomad.Service,
 	r.task(f, c.TaskName, t)
 	validateCheckUpdate(f, c, s)
 	validateStatus(f, c)
+	if s.Provider == nomad.ServiceProviderConsul {
+		consulCheck(f, c, s, t)
+		return
+	}
 	validateTLS(f, c)
 	if c.Expose {
 		f.add("expose is a feature of Consul: remove it")
 	}
 }
 
+// checkType adds the fault of an unknown type.
+func checkType(f *faults, c *nomad.ServiceCheck, s *nomad.Service) {
+	switch {
+	case s.Provider == nomad.ServiceProviderConsul:
+		f.add("invalid check type (%q), must be one of grpc, tcp, http, script", c.Type)
+	case c.Type == "":
+		f.add("missing type: use tcp, http, grpc or script")
+	default:
+		f.add("type is %q: use tcp, http, grpc or script", c.Type)
+	}
+}
+
 // checkAddress checks where a check connects to.
 func (r *serviceRules) checkAddress(f *faults, c *nomad.ServiceCheck, s *nomad.Service, t *nomad.Task) {
+	if s.Provider == nomad.ServiceProviderConsul {
+		r.consulCheckAddress(f, c, s, t)
+		return
+	}
 	switch c.AddressMode {
 	case "", addressHost, addressAlloc, addressAllocIPv6:
 	default:
@@ -87,7 +108,7 @@ func (r *serviceRules) checkAddress(f *faults, c *nomad.ServiceCheck, s *nomad.S
 	}
 }
 
-func validateHTTPCheck(f *faults, c *nomad.ServiceCheck) {
+func validateHTTPCheck(f *faults, c *nomad.ServiceCheck, s *nomad.Service) {
 	if c.Path == "" {
 		f.add("missing path: set path = \"/\" or the path of a health page")
 	} else if u, err := url.Parse(variable().ReplaceAllString(c.Path, "x")); err != nil || u.IsAbs() || u.Host != "" {
@@ -96,7 +117,8 @@ func validateHTTPCheck(f *faults, c *nomad.ServiceCheck) {
 	if !strings.Contains(c.Protocol, "${") && !slices.Contains([]string{"", "http", "https"}, c.Protocol) {
 		f.add("protocol is %q: use http or https", c.Protocol)
 	}
-	if c.Method != "" && !strings.Contains(c.Method, "${") && !slices.Contains(checkMethods, strings.ToUpper(c.Method)) {
+	native := s.Provider != nomad.ServiceProviderConsul // which takes any method
+	if native && c.Method != "" && !strings.Contains(c.Method, "${") && !slices.Contains(checkMethods, strings.ToUpper(c.Method)) {
 		f.add("method is %q: use one of %s", c.Method, strings.Join(checkMethods, ", "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Header)) {

@@ -14,75 +14,53 @@ type feature[T any] struct {
 	used func(T) bool
 }
 
-// absent is the format of the error message for an unsupported feature.
-const absent = "%s not supported by this version: remove it from the job"
+// Formats of the error messages for an unsupported feature, and for one that servers without Consul do not support.
+const (
+	absent    = "%s not supported by this version: remove it from the job"
+	withoutIt = "%s not supported by servers without Consul: remove it from the job, or add a consul block to the servers"
+)
 
-// The unsupported features of jobs, groups and tasks. Those of volumes are in volume.go, those of services in service.go.
+// The unsupported features of jobs and tasks. Those of volumes are in volume.go, those that need Consul in consul.go.
 // Registration rejects a job that uses one of them. Jobs stored by another implementation may use them: see
 // UnsupportedFeatures.
 var (
 	absentForJobs = []feature[*nomad.Job]{
 		{"multiregion", "multiregion blocks are", func(j *nomad.Job) bool { return j.Multiregion != nil }},
-		{"consul namespace", consulNamespaces, func(j *nomad.Job) bool { return j.ConsulNamespace != "" }},
 		{"vault namespace", "Vault namespaces are", func(j *nomad.Job) bool { return j.VaultNamespace != "" }},
-	}
-	absentForGroups = []feature[*nomad.TaskGroup]{
-		{"consul namespace", consulNamespaces, func(tg *nomad.TaskGroup) bool { return ofConsul(tg.Consul).Namespace != "" }},
-		{"consul partition", consulPartitions, func(tg *nomad.TaskGroup) bool { return ofConsul(tg.Consul).Partition != "" }},
-		{"consul cluster", consulClusters, func(tg *nomad.TaskGroup) bool { return otherCluster(ofConsul(tg.Consul).Cluster) }},
 	}
 	absentForTasks = []feature[*nomad.Task]{
 		{"vault", "vault blocks are", func(t *nomad.Task) bool { return t.Vault != nil }},
-		{"consul namespace", consulNamespaces, func(t *nomad.Task) bool { return ofConsul(t.Consul).Namespace != "" }},
-		{"consul partition", consulPartitions, func(t *nomad.Task) bool { return ofConsul(t.Consul).Partition != "" }},
-		{"consul cluster", consulClusters, func(t *nomad.Task) bool { return otherCluster(ofConsul(t.Consul).Cluster) }},
 		{"csi_plugin", "csi_plugin blocks are", func(t *nomad.Task) bool { return t.CSIPluginConfig != nil }},
 		{"secret", "secret blocks are", func(t *nomad.Task) bool { return len(t.Secrets) > 0 }},
-		{"connect", "Consul Connect task kinds are", func(t *nomad.Task) bool { return t.Kind != "" }},
 	}
 )
 
-// The beginnings of error messages of several rows.
-const (
-	consulNamespaces = "Consul namespaces are"
-	consulPartitions = "Consul partitions are"
-	consulClusters   = "Consul clusters other than default are"
-)
-
-// ofConsul returns the contents of a consul block, empty if there is none. A block without a namespace, a partition and
-// another cluster only requests a token of Consul, which nothing needs here.
-func ofConsul(c *nomad.Consul) nomad.Consul {
-	if c == nil {
-		return nomad.Consul{}
-	}
-	return *c
-}
-
-// refuseAbsent adds a fault for each feature that v uses.
-func refuseAbsent[T any](f *faults, list []feature[T], v T) {
+// refuse adds a fault with the text of format for each feature that v uses.
+func refuse[T any](f *faults, format string, list []feature[T], v T) {
 	for _, ft := range list {
 		if ft.used(v) {
-			f.add(absent, ft.text)
+			f.add(format, ft.text)
 		}
 	}
 }
 
-// UnsupportedFeatures returns the names of the unsupported features that the job uses, sorted and without duplicates.
+// UnsupportedFeatures returns the names of the unsupported features that the job uses, sorted and without duplicates. It
+// includes those that need servers with Consul.
 func UnsupportedFeatures(j *nomad.Job) []string {
-	names := usedOf(absentForJobs, j, nil)
+	names := usedOf(consulForJobs, j, usedOf(absentForJobs, j, nil))
 	for _, tg := range j.TaskGroups {
 		if tg == nil {
 			continue // possible only in a job that was stored without validation
 		}
-		names = usedOf(absentForGroups, tg, names)
+		names = usedOf(consulForGroups, tg, names)
 		for _, v := range tg.Volumes {
 			names = usedOf(absentForVolumes, v, names)
 		}
 		for _, s := range tg.AllServices() {
-			names = usedOf(absentForServices, s, names)
+			names = usedOf(consulForServices, s, names)
 		}
 		for _, t := range tg.Tasks {
-			names = usedOf(absentForTasks, t, names)
+			names = usedOf(consulForTasks, t, usedOf(absentForTasks, t, names))
 		}
 	}
 	slices.Sort(names)
@@ -104,8 +82,7 @@ func usedOf[T any](list []feature[*T], v *T, names []string) []string {
 
 // AllUnsupportedFeatures returns all names that UnsupportedFeatures can return, sorted.
 func AllUnsupportedFeatures() []string {
-	names := slices.Concat(namesOf(absentForJobs), namesOf(absentForGroups), namesOf(absentForServices),
-		namesOf(absentForVolumes), namesOf(absentForTasks))
+	names := slices.Concat(namesOf(absentForJobs), namesOf(absentForVolumes), namesOf(absentForTasks), ConsulFeatures())
 	slices.Sort(names)
 	return slices.Compact(names)
 }

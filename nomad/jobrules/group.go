@@ -5,7 +5,6 @@ import "github.com/open-nomad/open-nomad/nomad"
 const minDiskMB = 10
 
 func validateTaskGroup(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
-	refuseAbsent(f, absentForGroups, tg)
 	validateName(f, tg.Name)
 	switch system := j.Type == nomad.JobTypeSystem || j.Type == nomad.JobTypeSysBatch; {
 	case tg.Count < 0:
@@ -37,6 +36,7 @@ func validateTaskGroup(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 	validateMaxRunDuration(tg, f, j.Type)
 	validateScaling(tg, f, j)
 	validateNetworks(tg, f)
+	consulBlocks(tg, f)
 	validateServices(tg, f)
 	validateVolumes(tg, f, j)
 	validateTasks(tg, f)

@@ -51,9 +51,9 @@ var (
 		{"ip of network", "has no effect: use host_network of a port", func(n *nomad.NetworkResource, _ *nomad.Job) bool { return n.IP != "" }},
 	}
 	inertInServices = []inert[*nomad.Service]{
-		{"identity", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return s.Identity != nil }},
-		{"cluster", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return otherCluster(s.Cluster) }},
-		{"kind", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return s.Kind != "" }},
+		{"identity", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return registeredNatively(s) && s.Identity != nil }},
+		{"cluster", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return registeredNatively(s) && otherCluster(s.Cluster) }},
+		{"kind", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return registeredNatively(s) && s.Kind != "" }},
 	}
 	inertInTasks = []inert[*nomad.Task]{
 		{"iops of resources", "has no effect", func(t *nomad.Task, _ *nomad.Job) bool { return t.Resources.IOPS != 0 }},
@@ -80,6 +80,9 @@ const (
 	useDisconnect = "has no effect: use a disconnect block"
 	needsConsul   = "has no effect without Consul"
 )
+
+// registeredNatively reports whether a service is not in Consul.
+func registeredNatively(s *nomad.Service) bool { return s.Provider == nomad.ServiceProviderNomad }
 
 // deploys reports whether updates of the job have deployments.
 func deploys(j *nomad.Job) bool {

@@ -246,14 +246,11 @@ func TestSystemUpdate(t *testing.T) {
 }
 
 func TestAbsentFeatures(t *testing.T) {
-	group := func(j *nomad.Job) *nomad.TaskGroup { return j.TaskGroups[0] }
 	task := func(j *nomad.Job) *nomad.Task { return j.TaskGroups[0].Tasks[0] }
 	for name, edit := range map[string]func(j *nomad.Job){
-		"multiregion":    func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
-		"Consul":         func(j *nomad.Job) { group(j).Consul = &nomad.Consul{Namespace: "a"} },
-		"vault":          func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
-		"secret":         func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
-		"Consul Connect": func(j *nomad.Job) { task(j).Kind = "connect-proxy:x" },
+		"multiregion": func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
+		"vault":       func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
+		"secret":      func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := sample("service")

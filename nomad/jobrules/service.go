@@ -2,13 +2,13 @@ package jobrules
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
 // Address modes of services and checks.
@@ -26,13 +26,6 @@ var variable = pattern.Lazy(`\$\{[^}]*\}`)
 // maxWeight is the maximum weight of a service, that of a DNS record.
 const maxWeight = 65535
 
-// absentForServices are the unsupported features of services in stored jobs. Registration stores a service of provider
-// "consul" as a native one, or refuses it: see package admission. The fields of Consul are refused by consulFields.
-var absentForServices = []feature[*nomad.Service]{
-	{"consul service", "", func(s *nomad.Service) bool { return s.Provider != nomad.ServiceProviderNomad }},
-	{"connect", "", func(s *nomad.Service) bool { return s.Connect != nil }},
-}
-
 // canonicalizeServices sets the defaults of services. task is the name of their task, or "" for those of the group.
 func canonicalizeServices(list []*nomad.Service, j *nomad.Job, group, task string) {
 	base := j.Name + "-" + group
@@ -44,15 +37,26 @@ func canonicalizeServices(list []*nomad.Service, j *nomad.Job, group, task strin
 	for _, s := range list {
 		orEmpty(&s.Name, base)
 		s.Name = untrusted.Shorten(names.Replace(s.Name), maxBoundedName) // Validate rejects the shortened name
-		s.Namespace = j.Namespace
 		orEmpty(&s.Provider, nomad.ServiceProviderConsul)
+		s.Namespace = ServiceNamespace(s, j)
 		orEmpty(&s.AddressMode, addressAuto)
 		orEmpty(&s.OnUpdate, nomad.OnUpdateRequireHealthy)
 		for _, c := range s.Checks {
 			orEmpty(&c.Name, fmt.Sprintf("service: %q check", s.Name))
 			orEmpty(&c.OnUpdate, s.OnUpdate)
+			if lower := strings.ToLower(c.Type); slices.Contains(checkTypes, lower) {
+				c.Type = lower
+			}
 		}
 	}
+}
+
+// ServiceNamespace returns the namespace in which a service is registered: that of its job, or that of Consul.
+func ServiceNamespace(s *nomad.Service, j *nomad.Job) string {
+	if s.Provider == nomad.ServiceProviderConsul {
+		return "default"
+	}
+	return j.Namespace
 }
 
 // serviceRules checks the services of one group. The labels are those of its networks and those of its tasks.
@@ -76,9 +80,7 @@ func validateServices(tg *nomad.TaskGroup, f *faults) {
 // service checks a service of a task, or of the group if t is nil.
 func (r *serviceRules) service(f *faults, s *nomad.Service, t *nomad.Task) {
 	provider(f, s)
-	if !catalog.ServiceName(variable().ReplaceAllString(s.Name, "x")) {
-		f.add("the name is malformed: use 1 to 63 letters, digits and -, with a letter or digit at both ends")
-	}
+	serviceName(f, s)
 	key := [3]string{s.Name, "group", s.PortLabel}
 	if t != nil {
 		key[1] = t.Name
@@ -110,26 +112,6 @@ func provider(f *faults, s *nomad.Service) {
 		f.add("DeclaredProvider is %q, but only servers set it: remove it", d)
 	}
 }
-
-// consulFields refuses the fields that only Consul has. With provider "nomad" in the job file, cluster and kind have no
-// effect.
-func consulFields(f *faults, s *nomad.Service) {
-	if s.Connect != nil {
-		f.add("connect is a feature of Consul, which this version does not support: remove the block")
-	}
-	if s.Declared() != nomad.ServiceProviderConsul {
-		return
-	}
-	if otherCluster(s.Cluster) {
-		f.add("cluster is %q, but clusters are a feature of Consul, which this version does not support: remove it", s.Cluster)
-	}
-	if s.Kind != "" {
-		f.add("kind is a feature of Consul, which this version does not support: remove it")
-	}
-}
-
-// otherCluster reports whether a service or consul block names a cluster other than the default one.
-func otherCluster(name string) bool { return name != "" && name != "default" }
 
 // onUpdate checks what an update needs of the checks of a service, or of one check.
 func onUpdate(f *faults, value string) {

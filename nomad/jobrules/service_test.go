@@ -42,7 +42,7 @@ func TestServiceFaults(t *testing.T) {
 		edit func(tg *nomad.TaskGroup, group, task *nomad.Service)
 		want string
 	}{
-		"cluster of Consul": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Provider, g.Cluster = "", "west" }, inGroup +
+		"cluster, mapped": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.DeclaredProvider, g.Cluster = "consul", "west" }, inGroup +
 			`cluster is "west", but clusters are a feature of Consul`},
 		"kind, mapped": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.DeclaredProvider, g.Kind = "consul", "mesh-gateway" }, inGroup +
 			`kind is a feature of Consul`},
@@ -239,19 +239,45 @@ func TestConsulService(t *testing.T) {
 	}
 }
 
-// TestConsulBlocks checks that a consul block is accepted without the parts that only Consul has.
-func TestConsulBlocks(t *testing.T) {
-	for want, c := range map[string]*nomad.Consul{
-		"": {Cluster: "default"}, "Consul namespaces are not supported": {Namespace: "a"},
-		"Consul partitions are not supported": {Partition: "a"}, "Consul clusters other than default are not supported": {Cluster: "a"},
+// TestNeedsConsul checks the errors of servers without Consul: a consul block without the parts that only Consul has needs none.
+func TestNeedsConsul(t *testing.T) {
+	group := func(c *nomad.Consul) func(*nomad.TaskGroup) { return func(tg *nomad.TaskGroup) { tg.Consul = c } }
+	task := func(c *nomad.Consul) func(*nomad.TaskGroup) {
+		return func(tg *nomad.TaskGroup) { tg.Tasks[0].Consul = c }
+	}
+	for name, c := range map[string]struct {
+		edit func(*nomad.TaskGroup)
+		want string
+	}{
+		"group":              {group(&nomad.Consul{Cluster: "default"}), ""},
+		"task":               {task(&nomad.Consul{}), ""},
+		"namespace of group": {group(&nomad.Consul{Namespace: "a"}), "Consul namespaces are"},
+		"namespace of task":  {task(&nomad.Consul{Namespace: "a"}), "Consul namespaces are"},
+		"partition of group": {group(&nomad.Consul{Partition: "a"}), "Consul partitions are"},
+		"partition of task":  {task(&nomad.Consul{Partition: "a"}), "Consul partitions are"},
+		"cluster of group":   {group(&nomad.Consul{Cluster: "a"}), "Consul clusters other than default are"},
+		"cluster of task":    {task(&nomad.Consul{Cluster: "a"}), "Consul clusters other than default are"},
+		"kind of task":       {func(tg *nomad.TaskGroup) { tg.Tasks[0].Kind = "connect-proxy:x" }, "Consul Connect task kinds are"},
 	} {
-		for place, set := range map[string]func(*nomad.TaskGroup){
-			"group": func(tg *nomad.TaskGroup) { tg.Consul = c }, "task": func(tg *nomad.TaskGroup) { tg.Tasks[0].Consul = c }} {
-			j := fresh(func(tg *nomad.TaskGroup, _, _ *nomad.Service) { set(tg) })
-			err := jobrules.Validate(j)
-			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-				t.Errorf("%s, %+v: Validate() = %v, want %q", place, c, err, want)
+		j := fresh(func(tg *nomad.TaskGroup, _, _ *nomad.Service) { c.edit(tg) })
+		errs := jobrules.NeedsConsul(j)
+		if c.want == "" {
+			if len(errs) > 0 {
+				t.Errorf("%s: NeedsConsul() = %v", name, errs)
 			}
+			continue
+		}
+		if len(errs) != 1 || !strings.Contains(errs[0].Error(), c.want+" not supported by servers without Consul") {
+			t.Errorf("%s: NeedsConsul() = %v, want %q", name, errs, c.want)
+		}
+		used := jobrules.UnsupportedFeatures(j)
+		if len(used) != 1 || !slices.Contains(jobrules.ConsulFeatures(), used[0]) {
+			t.Errorf("%s: UnsupportedFeatures() = %q, want one of %q", name, used, jobrules.ConsulFeatures())
+		}
+		other := jobrules.OtherCluster(j)
+		if got := len(other) == 1 && strings.HasSuffix(other[0].Error(), ": non-default Consul cluster requires Nomad Enterprise"); got !=
+			strings.HasPrefix(name, "cluster") {
+			t.Errorf("%s: OtherCluster() = %v", name, other)
 		}
 	}
 }
@@ -260,7 +286,7 @@ func TestServiceDefaults(t *testing.T) {
 	j := sample("service")
 	tg := j.TaskGroups[0]
 	tg.Services = []*nomad.Service{{OnUpdate: "ignore", Checks: []*nomad.ServiceCheck{{}, {Name: "own", OnUpdate: "require_healthy"}}},
-		{Name: "${JOB}-${TASKGROUP}-${TASK}-${BASE}-${node.class}"}}
+		{Name: "${JOB}-${TASKGROUP}-${TASK}-${BASE}-${node.class}", Provider: "nomad"}}
 	tg.Tasks[0].Services = []*nomad.Service{{}, {Name: "${TASK}.${BASE}"}}
 	j.Namespace = "prod"
 	jobrules.Canonicalize(j)
@@ -270,7 +296,8 @@ func TestServiceDefaults(t *testing.T) {
 		{"name of a task's service", s[0].Name, "j-g-t"},
 		{"variables", g[1].Name, "j-g-group-j-g-group-${node.class}"},
 		{"variables in a task", s[1].Name, "t.j-g-t"},
-		{"namespace", g[0].Namespace, "prod"},
+		{"namespace of Consul", g[0].Namespace, "default"},
+		{"namespace", g[1].Namespace, "prod"},
 		{"provider", s[0].Provider, "consul"},
 		{"address mode", s[0].AddressMode, "auto"},
 		{"on_update", s[0].OnUpdate, "require_healthy"},

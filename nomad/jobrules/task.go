@@ -38,7 +38,7 @@ func validateTasks(tg *nomad.TaskGroup, f *faults) {
 }
 
 func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
-	refuseAbsent(f, absentForTasks, t)
+	refuse(f, absent, absentForTasks, t)
 	validateName(f, t.Name)
 	for _, taken := range []string{"alloc", "tmp", "secrets", "private"} {
 		if strings.EqualFold(t.Name, taken) {

@@ -82,7 +82,7 @@ func Validate(j *nomad.Job) error {
 		f.add("%v", err)
 		return list[0]
 	}
-	refuseAbsent(f, absentForJobs, j)
+	refuse(f, absent, absentForJobs, j)
 	validateNames(j, f)
 	validateKind(j, f)
 	validatePeriodic(j, f)

@@ -31,7 +31,7 @@ func validateVolumes(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 }
 
 func validateVolumeRequest(v *nomad.VolumeRequest, f *faults, j *nomad.Job) {
-	refuseAbsent(f, absentForVolumes, v)
+	refuse(f, absent, absentForVolumes, v)
 	if v.Type != nomad.VolumeTypeHost && v.Type != nomad.VolumeTypeCSI {
 		f.add("type is %q: use host", v.Type)
 		return

@@ -21,7 +21,9 @@ type Config struct {
 	CaughtUp <-chan struct{}        // closed once the log that existed at the start is in state
 	Moved    func() <-chan struct{} // the channel is closed at the next change of the members
 	Others   func() []string        // names of the region's servers of another build, sorted
-	Log      *slog.Logger
+	// Served returns the names of features that this server supports because of its configuration. It may be nil.
+	Served func(*state.Snapshot) []string
+	Log    *slog.Logger
 }
 
 // Watcher logs the unsupported features: before this server joins others (Report), after the
@@ -100,7 +102,7 @@ func (w *Watcher) Sentences() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.store != snap.Store() || w.index != index {
-		w.store, w.index, w.sentences = snap.Store(), index, sentencesOf(List(snap))
+		w.store, w.index, w.sentences = snap.Store(), index, sentencesOf(w.list(snap))
 	}
 	return w.sentences
 }
@@ -117,4 +119,14 @@ func sentencesOf(features []Feature) []string {
 // subset reports whether all of a are in b.
 func subset(a, b []string) bool {
 	return !slices.ContainsFunc(a, func(s string) bool { return !slices.Contains(b, s) })
+}
+
+// list returns the features of a snapshot that this server does not support.
+func (w *Watcher) list(snap *state.Snapshot) []Feature {
+	out := List(snap)
+	if w.cfg.Served == nil {
+		return out
+	}
+	served := w.cfg.Served(snap)
+	return slices.DeleteFunc(out, func(f Feature) bool { return slices.Contains(served, f.Name) })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -133,13 +134,14 @@ func TestConsulServices_TwoDuties(t *testing.T) {
 
 // TestConsulServices_Modes checks the answers of the settings, and that the default follows the nodes.
 func TestConsulServices_Modes(t *testing.T) {
+	const refused = `service "web": provider is "consul", which is the default, but the servers refuse what needs Consul`
 	for name, c := range map[string]struct {
 		setting consul.Mode
-		consul  bool // a node has Consul
-		want    string
+		consul  bool   // a node has Consul
+		want    string // the stored provider, or the error
 	}{
-		"default": {"", false, ""}, "default with Consul": {"", true, "a node of the region has Consul"}, "nomad": {consul.Native, true, ""},
-		"refuse": {consul.Refuse, false, `consul = "refuse"`}, "consul": {consul.Consul, false, `consul = "consul"`},
+		"default": {"", false, mapped}, "default with Consul": {"", true, "consul "}, "nomad": {consul.Native, true, mapped},
+		"refuse": {consul.Refuse, false, refused}, "consul": {consul.Consul, false, "consul "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := servertest.Start(t, func(cfg *server.Config) { cfg.Kinds, cfg.Consul.Setting = drivers.Table(), c.setting })
@@ -157,36 +159,82 @@ func TestConsulServices_Modes(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := s.Call(servertest.Context(t), "Job.Register", &message.JobRegisterRequest{Job: consulJob("j"), WriteRequest: write}, nil)
-			if c.want == "" {
-				if err != nil || v.Error != "" || !strings.Contains(v.Warnings, "registered natively") {
-					t.Errorf("Register() = %v, Validate() = %+v", err, v)
+			if c.want == refused {
+				servertest.WantError(t, err, 400, refused)
+				if !strings.Contains(v.Error, refused) {
+					t.Errorf("Validate() = %+v, want %q", v, refused)
 				}
 				return
 			}
-			servertest.WantError(t, err, 400, `service "web": provider is "consul"`, c.want)
-			if !strings.Contains(v.Error, c.want) {
-				t.Errorf("Validate() = %+v, want %q", v, c.want)
+			if err != nil || v.Error != "" || strings.Contains(v.Warnings, "registered natively") != (c.want == mapped) {
+				t.Fatalf("Register() = %v, Validate() = %+v", err, v)
+			}
+			if got := providersOf(t, s, "j"); got != c.want {
+				t.Errorf("providers = %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-// TestConsulServices_Outage checks that jobs stay refused while the Consul of a node is down when its client restarts,
-// and while the node is down. They are mapped after the node is purged. A job that is mapped can be scaled all the time.
+// TestConsulServices_Identities checks that the servers add identities to a job, that a plan agrees, and that the same file
+// makes no new version.
+func TestConsulServices_Identities(t *testing.T) {
+	s, _ := servertest.Start(t, func(cfg *server.Config) {
+		cfg.Kinds, cfg.Consul = drivers.Table(), consul.Config{Setting: consul.Consul,
+			ServiceIdentity: &nomad.WorkloadIdentity{Audience: []string{"consul.io"}, TTL: time.Hour},
+			TaskIdentity:    &nomad.WorkloadIdentity{Audience: []string{"consul.io"}, TTL: time.Hour}}
+	})
+	write := message.WriteRequest{Region: "global", Namespace: "default"}
+	register := func() (out message.JobRegisterResponse) {
+		t.Helper()
+		if err := s.Call(servertest.Context(t), "Job.Register", &message.JobRegisterRequest{Job: consulJob("j"), WriteRequest: write}, &out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	first := register()
+	tg := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest("j")).Job.TaskGroups[0]
+	if id := tg.Services[0].Identity; id == nil || id.Name != "consul-service_web-" || id.Alg != "RS256" {
+		t.Errorf("identity of the service = %+v", id)
+	}
+	if ids := tg.Tasks[0].Identities; len(ids) != 2 || ids[1].Name != "consul_default" {
+		t.Errorf("identities of the task = %+v", ids)
+	}
+	servertest.Eventually(t, func() bool { // its status is not written any more
+		return servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest("j")).Job.Status == nomad.JobStatusDead
+	})
+	if again := register(); again.JobModifyIndex != first.JobModifyIndex {
+		t.Errorf("the same file made a new version: index %d, then %d", first.JobModifyIndex, again.JobModifyIndex)
+	}
+	var plan message.JobPlanResponse
+	if err := s.Call(servertest.Context(t), "Job.Plan", &message.JobPlanRequest{Job: consulJob("j"), Diff: true, WriteRequest: write},
+		&plan); err != nil || plan.Diff.Type != "None" {
+		t.Errorf("Plan() = %v, diff %+v", err, plan.Diff)
+	}
+}
+
+// TestConsulServices_Outage checks that jobs are for Consul while the Consul of a node is down when its client restarts, and
+// while the node is down. They are mapped after the node is purged. A job that is mapped stays so when it is scaled.
 func TestConsulServices_Outage(t *testing.T) {
 	s, _ := servertest.Start(t, func(cfg *server.Config) { cfg.Kinds = drivers.Table() })
 	write := message.WriteRequest{Region: "global", Namespace: "default"}
 	count := int64(0)
-	refused := func(when string, want bool) {
+	stored := func(when string, want string) {
 		t.Helper()
 		count++
 		scale := &message.JobScaleRequest{JobID: "mapped", Target: map[string]string{"Group": "g"}, Count: &count, WriteRequest: write}
 		if err := s.Call(servertest.Context(t), "Job.Scale", scale, nil); err != nil {
 			t.Errorf("%s: Scale() = %v", when, err)
 		}
-		err := s.Call(servertest.Context(t), "Job.Register", &message.JobRegisterRequest{Job: consulJob("j"), WriteRequest: write}, nil)
-		if got := err != nil && strings.Contains(err.Error(), "a node of the region has Consul"); got != want || err != nil && !got {
-			t.Errorf("%s: Register() = %v, want refused %v", when, err, want)
+		if got := providersOf(t, s, "mapped"); got != mapped {
+			t.Errorf("%s: providers of the scaled job = %q, want %q", when, got, mapped)
+		}
+		if err := s.Call(servertest.Context(t), "Job.Register", &message.JobRegisterRequest{Job: consulJob("j"), WriteRequest: write},
+			nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := providersOf(t, s, "j"); got != want {
+			t.Errorf("%s: providers = %q, want %q", when, got, want)
 		}
 	}
 	n := servertest.NewFakeNode(t, s)
@@ -202,21 +250,22 @@ func TestConsulServices_Outage(t *testing.T) {
 		nil); err != nil {
 		t.Fatal(err)
 	}
-	refused("no Consul yet", false)
+	const inConsul = "consul "
+	stored("no Consul yet", mapped)
 	n.Node.HadConsul, n.Node.Attributes["consul.version"] = false, "1.20.0"
 	register()
-	refused("found", true)
+	stored("found", inConsul)
 	delete(n.Node.Attributes, "consul.version")
 	register()
-	refused("restarted without its Consul", true)
+	stored("restarted without its Consul", inConsul)
 	register()
-	refused("restarted again", true)
+	stored("restarted again", inConsul)
 	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusDown,
 		WriteRequest: n.Write(n.JWT)}, &message.NodeUpdateResponse{})
-	refused("down", true)
+	stored("down", inConsul)
 	if err := s.Call(servertest.Context(t), "Node.Deregister", &message.NodeDeregisterRequest{NodeID: n.Node.ID,
 		WriteRequest: write}, nil); err != nil {
 		t.Fatal(err)
 	}
-	refused("purged", false)
+	stored("purged", mapped)
 }
