@@ -3,7 +3,8 @@
 //
 // An answer is at most 4 MiB, and a redirect is an error, since the library would send the token along. Redact removes
 // the body of an answer from an error, because Consul may repeat a token in it. The settings can be replaced while
-// requests run: a reload of the configuration does so. The package starts no goroutine.
+// requests run: a reload of the configuration does so. Stream is for answers that are passed on: it does not limit them.
+// The package starts no goroutine.
 package consul
 
 import (
@@ -12,6 +13,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -42,6 +45,7 @@ type Agent struct{ current atomic.Pointer[connection] }
 type connection struct {
 	settings Settings
 	client   *api.Client
+	stream   *http.Client // without limit of answers
 }
 
 // New returns the agent of a cluster. It makes no request. TLS files that cannot be read are an error.
@@ -53,12 +57,12 @@ func New(s Settings) (*Agent, error) {
 // Replace changes the settings. Requests in progress end with the old ones. On error the old settings stay.
 func (a *Agent) Replace(s Settings) error {
 	cfg := s.HTTP
-	client, err := newClient(&cfg)
+	client, stream, err := newClient(&cfg)
 	if err != nil {
 		return err
 	}
-	s.HTTP.Scheme, s.HTTP.Address = cfg.Scheme, cfg.Address // of an address with a scheme
-	a.current.Store(&connection{s, client})
+	s.HTTP.Scheme, s.HTTP.Address, s.HTTP.PathPrefix = cfg.Scheme, cfg.Address, cfg.PathPrefix // of an address with a scheme
+	a.current.Store(&connection{s, client, stream})
 	return nil
 }
 
@@ -80,16 +84,44 @@ func (a *Agent) Within(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, a.Settings().Timeout)
 }
 
-// newClient returns a client that reads limited answers and does not follow redirects.
-func newClient(cfg *api.Config) (*api.Client, error) {
+// Stream sends a GET request with a token, or without one if it is empty: the token of this agent is not added. The
+// caller limits the answer and the duration, and closes the body.
+func (a *Agent) Stream(ctx context.Context, path string, query url.Values, token string) (*http.Response, error) {
+	c := a.current.Load()
+	cfg := &c.settings.HTTP
+	u := url.URL{Scheme: cfg.Scheme, Host: cfg.Address, Path: cfg.PathPrefix + path, RawQuery: query.Encode()}
+	if strings.HasPrefix(u.Host, "/") {
+		u.Host = "localhost" // the address is the path of a socket, which is not a valid host
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, errors.New("the path or the address of Consul is malformed") // err contains the path
+	}
+	if cfg.HttpAuth != nil {
+		req.SetBasicAuth(cfg.HttpAuth.Username, cfg.HttpAuth.Password)
+	}
+	if token != "" {
+		req.Header.Set("X-Consul-Token", token)
+	}
+	resp, err := c.stream.Do(req)
+	var bad *url.Error
+	if errors.As(err, &bad) {
+		err = bad.Err // without the URL
+	}
+	return resp, err
+}
+
+// newClient returns a client that reads limited answers, and one for Stream. They do not follow redirects.
+func newClient(cfg *api.Config) (*api.Client, *http.Client, error) {
 	c, err := api.NewClient(cfg)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// NewClient sets the HTTP client for the address, and shares it.
-	cfg.HttpClient.Transport = limited{cfg.HttpClient.Transport}
 	cfg.HttpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return c, nil
+	stream := *cfg.HttpClient
+	cfg.HttpClient.Transport = limited{cfg.HttpClient.Transport}
+	return c, &stream, nil
 }
 
 // limited is a transport whose answers end after MaxAnswer bytes.
