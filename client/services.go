@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/open-nomad/open-nomad/client/check"
+	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/service"
 )
 
@@ -19,7 +20,19 @@ func (c *Client) openServices() {
 		c.log.Warn("checks begin without the results of the previous agent", "err", err)
 		stored = nil
 	}
-	c.checks = check.New(check.Config{Store: c.db, Version: c.cfg.Fingerprint.Version, Log: c.log}, stored)
+	cfg := check.Config{Store: c.db, Version: c.cfg.Fingerprint.Version, Log: c.log}
+	if r := c.cfg.Consul.Services; r != nil { // else the interface would have a nil pointer
+		cfg.Consul = r
+	}
+	c.checks = check.New(cfg, stored)
+}
+
+// inConsul returns the services of this agent in Consul, nil if the node has none.
+func (c *Client) inConsul() consul.Reconciler {
+	if r := c.cfg.Consul.Services; r != nil {
+		return r
+	}
+	return nil
 }
 
 // runServices sends service registrations once the node is registered. The returned function ends this. It is called

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/open-nomad/open-nomad/client/check"
+	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -40,6 +41,7 @@ type Deps struct {
 	Networks Networks // the network namespaces of allocations, nil for none
 	Drivers  Drivers
 	Services *service.Registrar // nil: native services are not enabled
+	Consul   consul.Reconciler  // nil: the node has no Consul
 	Checks   *check.Set         // nil: no checks
 	// Connections connects the namespaces with the networks of the node; nil for modes host and none
 	// only.
@@ -55,6 +57,7 @@ type Config struct {
 	Node       *nomad.Node
 	Region     string
 	Identities Identities
+	Tokens     consul.Tokens // nil: the allocation has no tokens of Consul
 	Tasks      Tasks
 	Start      Start
 	Log        *slog.Logger

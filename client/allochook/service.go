@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -31,6 +32,9 @@ func newGroupServiceHook(c Config) hook.Hook {
 	h.publisher = service.Publisher{Registrar: c.Services, Owner: service.Owner(c.Alloc.ID, catalog.GroupWorkload(c.Alloc.TaskGroup))}
 	if c.Checks != nil { // else the interface would have a nil pointer
 		h.publisher.Checks = c.Checks
+	}
+	if c.Consul != nil {
+		h.publisher.Consul = consul.New(c.Consul, c.Tokens)
 	}
 	return h
 }
@@ -76,7 +80,7 @@ func (h *groupServiceHook) healthChanged() {
 
 // PreTaskRestart removes the services and registers them again after the shutdown_delay, so that callers notice.
 func (h *groupServiceHook) PreTaskRestart(ctx context.Context, req *PreTaskRestartRequest) error {
-	if h.publisher.Registrar == nil {
+	if !h.publisher.Enabled() {
 		return nil
 	}
 	h.setRestart(true)
@@ -95,7 +99,7 @@ func (h *groupServiceHook) setRestart(restart bool) {
 	h.restart = restart
 }
 
-// PreKill removes the services and waits until the servers have done so, for one second at most.
+// PreKill removes the services and waits until this is acknowledged, for one second at most.
 func (h *groupServiceHook) PreKill(ctx context.Context, _ *PreKillRequest) error {
 	h.finish()
 	h.publisher.Remove(ctx)

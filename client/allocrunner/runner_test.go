@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/allochook"
 	"github.com/open-nomad/open-nomad/client/allocrunner"
 	"github.com/open-nomad/open-nomad/client/check"
+	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/state"
@@ -34,6 +35,7 @@ type world struct {
 	connect allochook.Connections
 	driver  func(*mock.Driver) drivers.Driver // wraps the mock driver, may be nil
 	reg     *service.Registrar                // nil for no native services
+	consul  consul.Reconciler                 // nil for no Consul
 	checks  *check.Set
 }
 
@@ -88,7 +90,7 @@ func (w *world) agent() *world {
 }
 
 func (w *world) taskHooks() taskhook.Deps {
-	d := taskhook.Deps{Users: w.users, API: w.api, HostEnv: map[string]string{"HOST_VAR": "x"}, Services: w.reg}
+	d := taskhook.Deps{Users: w.users, API: w.api, HostEnv: map[string]string{"HOST_VAR": "x"}, Services: w.reg, Consul: w.consul}
 	if w.checks != nil {
 		d.Checks = w.checks
 	}
@@ -100,9 +102,10 @@ func (w *world) runner(alloc *nomad.Allocation) *allocrunner.Runner {
 	r, err := allocrunner.New(allocrunner.Config{
 		Alloc: alloc, Node: &nomad.Node{ID: nomad.NewID(), Name: "n1", Datacenter: "dc1"}, Region: "global",
 		Store: w.db, Drivers: w.set, Users: w.users, RPC: w.rpc,
-		AllocHooks: allochook.Deps{AllocDir: w.dir + "/alloc", Networks: w.nets, Connections: w.connect, Drivers: w.set, Services: w.reg, Checks: w.checks},
-		TaskHooks:  w.taskHooks(),
-		Update:     w.updates.put, MHzPerCore: 2000, Log: slog.New(slog.DiscardHandler),
+		AllocHooks: allochook.Deps{AllocDir: w.dir + "/alloc", Networks: w.nets, Connections: w.connect, Drivers: w.set, Services: w.reg, Consul: w.consul,
+			Checks: w.checks},
+		TaskHooks: w.taskHooks(),
+		Update:    w.updates.put, MHzPerCore: 2000, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -1,4 +1,4 @@
-// Package check runs the health checks of native services and keeps their latest results.
+// Package check runs the health checks of services and keeps their latest results.
 //
 // Targets computes from an allocation what must be checked (target.go). A Set holds the checks of all allocations of
 // the node. Set.Watch runs those of one allocation until its context ends:
@@ -12,6 +12,13 @@
 //
 // Set.Describe adds the health to the registrations of a workload: the worst status of the checks of a service.
 // Set.Follow reports changes of a status, after which the caller registers again (health.go).
+//
+// Checks of services of provider consul are in Consul, which runs them and determines their status (consul.go):
+//
+//	pending ──Consul reports it──▶ success, warning, failure ──Consul does not have it──▶ pending
+//
+// A failed request to Consul changes nothing. Only scripts are run here, in the task: at once after each start of the task,
+// then after each interval. Consul gets the result and reports it back. Results of these checks are not stored.
 //
 // A target may be hostile. The timeout of a run includes the body. A run reads at most 3,072 bytes of a body and 64
 // KiB of headers, and 4 KiB of a gRPC message. It uses no proxy and makes a new connection. It follows redirects to the

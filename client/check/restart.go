@@ -70,9 +70,9 @@ func (r *Restarts) Poll(results map[message.CheckID]*message.CheckQueryResult, n
 	return out
 }
 
-// due applies one result. A missing result changes nothing.
+// due applies one result. A missing result changes nothing, and neither does a check that Consul does not have.
 func (c *restart) due(result *message.CheckQueryResult, now time.Time) bool {
-	if result == nil || now.Before(c.from) {
+	if result == nil || now.Before(c.from) || c.target.InConsul && result.Status == message.CheckPending {
 		return false
 	}
 	warning := result.Status == message.CheckWarning

@@ -61,7 +61,11 @@ func (p *probe) run(ctx context.Context, t *Target) *message.CheckQueryResult {
 }
 
 func (t *Target) failure(err error) *message.CheckQueryResult {
-	return t.result(message.CheckFailure, 0, "nomad: "+clip([]byte(err.Error())))
+	text := clip([]byte(err.Error()))
+	if !t.InConsul {
+		text = "nomad: " + text
+	}
+	return t.result(message.CheckFailure, 0, text)
 }
 
 func (p *probe) tcp(ctx context.Context, t *Target) *message.CheckQueryResult {
@@ -85,7 +89,7 @@ func (p *probe) script(ctx context.Context, t *Target) *message.CheckQueryResult
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			metrics.IncrCounter(scriptTimeouts, 1)
 		}
-		return t.failure(fmt.Errorf("the script did not end within %s", t.Timeout))
+		return t.timedOut(ctx.Err())
 	case err != nil:
 		return t.failure(err)
 	case exit.Successful():

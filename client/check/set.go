@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -35,6 +34,7 @@ type Store interface {
 type Config struct {
 	Store   Store
 	Version string // of this program, for the User-Agent
+	Consul  Consul // nil: the node has no Consul
 	Log     *slog.Logger
 }
 
@@ -53,7 +53,8 @@ type alloc struct {
 	targets   []*Target
 	changed   wake.Signal // targets differ from those that are watched
 	execs     map[string]Exec
-	watches   int // running calls of Watch
+	attached  map[string]int // calls of Attach by task
+	watches   int            // running calls of Watch
 	followers map[*follower]bool
 }
 
@@ -73,7 +74,8 @@ func New(cfg Config, stored map[string][]*message.CheckQueryResult) *Set {
 func (s *Set) alloc(id string) *alloc {
 	a := s.allocs[id]
 	if a == nil {
-		a = &alloc{checks: map[message.CheckID]*tracked{}, changed: wake.New(), execs: map[string]Exec{}, followers: map[*follower]bool{}}
+		a = &alloc{checks: map[message.CheckID]*tracked{}, changed: wake.New(), execs: map[string]Exec{},
+			attached: map[string]int{}, followers: map[*follower]bool{}}
 		s.allocs[id] = a
 	}
 	return a
@@ -90,7 +92,7 @@ func (s *Set) Observe(allocID string, targets []*Target) {
 	for _, t := range targets {
 		wanted[t.ID] = true
 		if a.checks[t.ID] == nil {
-			r := t.result(cmp.Or(t.Initial, message.CheckPending), 0, Waiting)
+			r := t.first()
 			a.checks[t.ID] = &tracked{latest: r, last: r}
 		}
 	}
@@ -146,7 +148,10 @@ func (s *Set) Results(allocID string) map[message.CheckID]*message.CheckQueryRes
 func (s *Set) Attach(allocID, task string, exec func(ctx context.Context, command []string) ([]byte, *drivers.ExitResult, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.alloc(allocID).execs[task] = exec
+	a := s.alloc(allocID)
+	a.execs[task] = exec
+	a.attached[task]++
+	a.changed.Send()
 }
 
 // Detach ends Attach. The scripts of the task fail until it is attached again.
@@ -182,13 +187,15 @@ func (s *Set) Watch(ctx context.Context, allocID, netNS string) {
 		s.drop(allocID)
 	}()
 	p := &probe{netNS: netNS, version: s.cfg.Version, execIn: func(task string) Exec { return s.exec(allocID, task) }}
-	w := &watch{set: s, id: allocID, probe: p, slots: make(chan struct{}, maxAllocRuns), running: map[message.CheckID]*running{}}
-	defer w.wait.Wait()
+	w := &watch{set: s, id: allocID, probe: p, slots: make(chan struct{}, maxAllocRuns), running: map[message.CheckID]*running{},
+		reports: map[string]func(){}}
+	defer w.end()
 	for {
 		s.mu.Lock()
-		targets := a.targets
+		targets, attached := a.targets, maps.Clone(a.attached)
 		s.mu.Unlock()
 		w.sync(ctx, targets)
+		w.follow(targets, attached)
 		select {
 		case <-ctx.Done():
 			return
@@ -204,26 +211,38 @@ type watch struct {
 	probe   *probe
 	slots   chan struct{} // one element for each run of this allocation
 	running map[message.CheckID]*running
+	reports map[string]func() // by owner of services of Consul: ends its reports
 	wait    sync.WaitGroup
+}
+
+// end ends the reports of Consul and waits for the last runs.
+func (w *watch) end() {
+	w.follow(nil, nil)
+	w.wait.Wait()
 }
 
 // running is a check that is repeated. An update of the job may replace its target.
 type running struct {
-	target atomic.Pointer[Target]
-	cancel context.CancelFunc
+	target   atomic.Pointer[Target]
+	cancel   context.CancelFunc
+	now      wake.Signal // the check is run at once
+	attached int         // calls of Attach for its task that it has seen
 }
 
 // sync starts new checks and stops those that have vanished. A check whose ID is the same goes on.
 func (w *watch) sync(ctx context.Context, targets []*Target) {
 	wanted := map[message.CheckID]bool{}
 	for _, t := range targets {
+		if !t.runs() {
+			continue
+		}
 		wanted[t.ID] = true
 		if r := w.running[t.ID]; r != nil {
 			r.target.Store(t)
 			continue
 		}
 		one, cancel := context.WithCancel(ctx)
-		r := &running{cancel: cancel}
+		r := &running{cancel: cancel, now: wake.New()}
 		r.target.Store(t)
 		w.running[t.ID] = r
 		w.wait.Go(func() { w.repeat(one, r) })
@@ -247,6 +266,7 @@ func (w *watch) repeat(ctx context.Context, one *running) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+		case <-one.now:
 		}
 		if !take(ctx, w.slots) {
 			return
@@ -262,7 +282,11 @@ func (w *watch) repeat(ctx context.Context, one *running) {
 		if ctx.Err() != nil {
 			return
 		}
-		w.set.record(w.id, t, r)
+		if t.InConsul {
+			w.set.send(t, r)
+		} else {
+			w.set.record(w.id, t, r)
+		}
 		timer.Reset(t.Interval)
 	}
 }

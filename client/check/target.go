@@ -34,6 +34,10 @@ type Target struct {
 	Type    string
 	Of      Key // the service that declares it
 
+	// InConsul is set if Consul has the check, and determines its status. Only a script is run here.
+	InConsul bool
+	Owner    string // of the services of its workload
+
 	Address  service.Address
 	Inside   bool // in the network namespace of the allocation, if it has one
 	Foreign  bool // the job sets the address
@@ -100,6 +104,10 @@ func target(w *service.Workload, s *nomad.Service, c *nomad.ServiceCheck) *Targe
 	if onUpdate == onUpdateIgnore {
 		t.Mode = message.Readiness
 	}
+	if cmp.Or(s.Provider, nomad.ServiceProviderConsul) == nomad.ServiceProviderConsul {
+		t.inConsul(w, s, c)
+		return t
+	}
 	t.ID = idOf(w, c, t)
 	if t.Type != nomad.ServiceCheckScript {
 		t.Fault = t.resolve(w, s, c)
@@ -109,13 +117,7 @@ func target(w *service.Workload, s *nomad.Service, c *nomad.ServiceCheck) *Targe
 
 // resolve sets the address of the check.
 func (t *Target) resolve(w *service.Workload, s *nomad.Service, c *nomad.ServiceCheck) error {
-	ask := service.Ask{Mode: c.AddressMode, Address: w.Env.Expand(s.Address), Port: w.Env.Expand(cmp.Or(c.PortLabel, s.PortLabel))}
-	if ask.Mode == "" {
-		ask.Mode = service.ModeHost
-		if ask.Address != "" {
-			ask.Mode = service.ModeAuto
-		}
-	}
+	ask := w.AskCheck(s, c)
 	addr, err := w.Network.Resolve(ask)
 	if err != nil {
 		return fmt.Errorf("unable to get address for check %q: %w", t.Name, err)

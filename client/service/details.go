@@ -9,10 +9,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
-// The pair that every registration has in its meta, as with Consul.
+// MetaSource and SourceName are the pair that every registration has in its meta, also in Consul.
 const (
-	metaSource = "external-source"
-	sourceName = "nomad"
+	MetaSource = "external-source"
+	SourceName = "nomad"
 )
 
 // details sets what only readers of the catalog use: meta, tagged addresses, weights. Its address must be set.
@@ -21,9 +21,9 @@ func (w *Workload) details(r *catalog.Registration, s *nomad.Service) error {
 	if w.Alloc.IsCanary() && len(s.CanaryMeta) > 0 {
 		meta = s.CanaryMeta
 	}
-	r.Meta = w.expandedMap(meta)
-	r.Meta[metaSource] = sourceName
-	tagged := w.expandedMap(s.TaggedAddresses)
+	r.Meta = w.ExpandedMap(meta)
+	r.Meta[MetaSource] = SourceName
+	tagged := w.ExpandedMap(s.TaggedAddresses)
 	for _, name := range slices.Sorted(maps.Keys(tagged)) {
 		addr, err := catalog.ParseTagged(tagged[name], r.Port)
 		if err != nil {
@@ -44,8 +44,8 @@ func (w *Workload) details(r *catalog.Registration, s *nomad.Service) error {
 	return nil
 }
 
-// expandedMap interpolates keys and values. Of keys that become the same one, the last in order wins.
-func (w *Workload) expandedMap(pairs map[string]string) map[string]string {
+// ExpandedMap interpolates keys and values. Of keys that become the same one, the last in order wins.
+func (w *Workload) ExpandedMap(pairs map[string]string) map[string]string {
 	out := make(map[string]string, len(pairs)+1)
 	for _, key := range slices.Sorted(maps.Keys(pairs)) {
 		out[w.Env.Expand(key)] = w.Env.Expand(pairs[key])

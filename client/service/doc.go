@@ -3,7 +3,7 @@
 // It has two parts. Network.Resolve and Workload.Registrations are pure functions (address.go, workload.go). They
 // compute the registrations from an allocation, its environment and its networks. The Registrar sends the differences
 // to the servers (registrar.go, send.go). A Publisher passes the registrations of one workload to it, again after each
-// change of their health.
+// change of their health. It passes services of provider consul to another registrar, that of package client/consul.
 //
 // A workload is one owner of services: the group of an allocation, or one of its tasks. Its caller sets the complete
 // list of registrations and removes it. One registration goes through these states:

@@ -53,14 +53,27 @@ func OfTask(a *nomad.Allocation, node *nomad.Node, task *nomad.Task, env *tasken
 // Owner returns the key of a workload for a Registrar. It is unique on the node.
 func Owner(alloc, workload string) string { return alloc + "/" + workload }
 
-func (w *Workload) name() string {
+// Name returns the name of the workload in the IDs of its services.
+func (w *Workload) Name() string {
 	if w.Task == "" {
 		return catalog.GroupWorkload(w.Alloc.TaskGroup)
 	}
 	return w.Task
 }
 
-// Registrations returns the registrations of the workload's services, in their order and without their health. One
+// of returns the workload with its services that have a provider.
+func (w *Workload) of(provider string) *Workload {
+	out := *w
+	out.Services = nil
+	for _, s := range w.Services {
+		if cmp.Or(s.Provider, nomad.ServiceProviderConsul) == provider {
+			out.Services = append(out.Services, s)
+		}
+	}
+	return &out
+}
+
+// Registrations returns the native registrations of the workload's services, in their order and without their health. One
 // service that cannot be resolved or has too much text fails all.
 func (w *Workload) Registrations() ([]*catalog.Registration, error) {
 	var out []*catalog.Registration
@@ -76,14 +89,10 @@ func (w *Workload) Registrations() ([]*catalog.Registration, error) {
 
 func (w *Workload) registration(s *nomad.Service) (*catalog.Registration, error) {
 	name := w.Env.Expand(s.Name)
-	if provider := cmp.Or(s.Provider, nomad.ServiceProviderConsul); provider != nomad.ServiceProviderNomad {
-		return nil, fmt.Errorf("service %q: service registration provider %q not enabled: use provider = %q", name, provider,
-			nomad.ServiceProviderNomad)
-	}
 	if !catalog.ServiceName(name) {
 		return nil, fmt.Errorf("service %q: the name must have 1 to 63 letters, digits and dashes, and no dash at its ends", name)
 	}
-	addr, err := w.Network.Resolve(w.ask(s))
+	addr, err := w.Network.Resolve(w.Ask(s))
 	if err == nil {
 		err = catalog.CheckSpecific(addr.Host)
 	}
@@ -95,18 +104,32 @@ func (w *Workload) registration(s *nomad.Service) (*catalog.Registration, error)
 		tags = s.CanaryTags
 	}
 	r := &catalog.Registration{
-		ID:          catalog.ID(w.Alloc.ID, w.name(), name, w.Env.Expand(s.PortLabel)),
+		ID:          catalog.ID(w.Alloc.ID, w.Name(), name, w.Env.Expand(s.PortLabel)),
 		ServiceName: name, Namespace: w.Alloc.Namespace, NodeID: w.Node.ID, Datacenter: w.Node.Datacenter,
-		JobID: w.Alloc.JobID, AllocID: w.Alloc.ID, Tags: w.expanded(tags), Address: addr.Host, Port: addr.Port,
+		JobID: w.Alloc.JobID, AllocID: w.Alloc.ID, Tags: w.Expanded(tags), Address: addr.Host, Port: addr.Port,
 	}
 	return r, w.details(r, s)
 }
 
-func (w *Workload) ask(s *nomad.Service) Ask {
+// Ask returns what a service configures about its address.
+func (w *Workload) Ask(s *nomad.Service) Ask {
 	return Ask{Mode: s.AddressMode, Address: w.Env.Expand(s.Address), Port: w.Env.Expand(s.PortLabel)}
 }
 
-func (w *Workload) expanded(list []string) []string {
+// AskCheck returns what a check of a service configures about its address.
+func (w *Workload) AskCheck(s *nomad.Service, c *nomad.ServiceCheck) Ask {
+	ask := Ask{Mode: c.AddressMode, Address: w.Env.Expand(s.Address), Port: w.Env.Expand(cmp.Or(c.PortLabel, s.PortLabel))}
+	if ask.Mode == "" {
+		ask.Mode = ModeHost
+		if ask.Address != "" {
+			ask.Mode = ModeAuto
+		}
+	}
+	return ask
+}
+
+// Expanded interpolates a list.
+func (w *Workload) Expanded(list []string) []string {
 	out := make([]string, len(list))
 	for i, s := range list {
 		out[i] = w.Env.Expand(s)

@@ -77,13 +77,10 @@ func TestInvalidRegistrations(t *testing.T) {
 		{"port", nomad.Service{Name: "web", PortLabel: "nope"}, `unable to get address for service "web": invalid port: "nope"`},
 		{"name after interpolation", nomad.Service{Name: "web_${NOMAD_META_tier}"}, `service "web_front": the name`},
 		{"name that stays a reference", nomad.Service{Name: "web-${nope}"}, "the name"},
-		{"provider", nomad.Service{Name: "web", Provider: "consul"}, `provider "consul" not enabled`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := tc.service
-			if s.Provider == "" {
-				s.Provider = "nomad"
-			}
+			s.Provider = "nomad"
 			w := service.OfGroup(placed(&s, nil), node, "global", nil)
 			if _, err := w.Registrations(); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error = %v, want %q", err, tc.want)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/artifact"
+	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/template"
@@ -46,6 +47,7 @@ type Deps struct {
 	Sampler    *Sampler      // samples the usage of drivers that can measure at once; nil for none
 	Metrics    Metrics
 	Services   *service.Registrar // nil: native services are not enabled
+	Consul     consul.Reconciler  // nil: the node has no Consul
 	Checks     Checks             // nil: no checks
 	Sinks      LogSinks           // nil for none
 	Spiffe     *Spiffe            // nil: tasks with a spiffe block do not start
@@ -67,6 +69,7 @@ type Config struct {
 	Dir          *allocdir.Dir
 	Capabilities drivers.Capabilities
 	Identities   Identities
+	Tokens       consul.Tokens // nil: the allocation has no tokens of Consul
 	Control      Control
 	Usage        func(*message.TaskResourceUsage) // receives each sample
 	Log          *slog.Logger                     // with the attributes alloc and task

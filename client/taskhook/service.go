@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/taskenv"
@@ -30,8 +31,12 @@ type serviceHook struct {
 }
 
 func newServiceHook(c Config) hook.Hook {
-	return &serviceHook{control: c.Control, node: c.Node, alloc: c.Alloc, task: c.Task, publisher: service.Publisher{
+	h := &serviceHook{control: c.Control, node: c.Node, alloc: c.Alloc, task: c.Task, publisher: service.Publisher{
 		Registrar: c.Services, Checks: c.Checks, Owner: service.Owner(c.Alloc.ID, c.Task.Name)}}
+	if c.Consul != nil {
+		h.publisher.Consul = consul.New(c.Consul, c.Tokens)
+	}
+	return h
 }
 
 func (*serviceHook) Name() string { return "task_services" }
@@ -78,7 +83,7 @@ func (h *serviceHook) healthChanged() {
 	h.try() //nolint:errcheck // see above
 }
 
-// PreKill removes the services and waits until the servers have done so, for one second at most.
+// PreKill removes the services and waits until this is acknowledged, for one second at most.
 func (h *serviceHook) PreKill(ctx context.Context, req *TaskPreKillRequest, _ *TaskPreKillResponse) error {
 	h.mu.Lock()
 	h.killed = h.killed || req.Final // a kill runs concurrently with Poststart, a restart and a pause

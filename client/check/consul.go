@@ -1,0 +1,152 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/open-nomad/open-nomad/client/consul"
+	"github.com/open-nomad/open-nomad/client/service"
+	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
+)
+
+// AwaitConsul is the output of a check that Consul does not have yet.
+const AwaitConsul = "nomad: waiting for Consul"
+
+// Consul has the checks of services of provider consul (reconcile.Reconciler).
+type Consul interface {
+	// Watch calls changed with the statuses of the checks of an owner after each change, until end is called. Checks that
+	// Consul does not have are left out.
+	Watch(owner string, changed func([]reconcile.Status)) (end func())
+	// Update sets the status of a script check. It does not wait.
+	Update(s reconcile.Status)
+}
+
+// statuses has the status of a check for each status in Consul.
+var statuses = map[string]message.CheckStatus{
+	api.HealthPassing:  message.CheckSuccess,
+	api.HealthWarning:  message.CheckWarning,
+	api.HealthCritical: message.CheckFailure,
+}
+
+// inConsul makes Consul determine the status of the check.
+func (t *Target) inConsul(w *service.Workload, s *nomad.Service, c *nomad.ServiceCheck) {
+	t.InConsul, t.Owner = true, service.Owner(w.Alloc.ID, w.Name())
+	t.ID = message.CheckID(consul.CheckID(w, s, c))
+	t.Type = strings.ToLower(t.Type)
+}
+
+// runs reports whether this agent runs the check.
+func (t *Target) runs() bool { return !t.InConsul || t.Type == nomad.ServiceCheckScript }
+
+// first returns the result before the first one.
+func (t *Target) first() *message.CheckQueryResult {
+	switch {
+	case t.InConsul:
+		return t.result(message.CheckPending, 0, AwaitConsul)
+	case t.Initial != "":
+		return t.result(t.Initial, 0, Waiting)
+	}
+	return t.result(message.CheckPending, 0, Waiting)
+}
+
+// follow begins and ends the reports of Consul, and runs the scripts of Consul's checks at once whose task has started.
+// attached has the calls of Attach by task.
+func (w *watch) follow(targets []*Target, attached map[string]int) {
+	if w.set.cfg.Consul == nil {
+		return
+	}
+	owners := map[string]bool{}
+	for _, t := range targets {
+		if !t.InConsul {
+			continue
+		}
+		owners[t.Owner] = true
+		if r := w.running[t.ID]; r != nil && r.attached != attached[t.In] {
+			r.attached = attached[t.In]
+			r.now.Send()
+		}
+	}
+	for owner := range owners {
+		if w.reports[owner] == nil {
+			w.reports[owner] = w.set.cfg.Consul.Watch(owner, func(s []reconcile.Status) { w.set.report(w.id, owner, s) })
+		}
+	}
+	for owner, end := range w.reports {
+		if !owners[owner] {
+			end()
+			delete(w.reports, owner)
+		}
+	}
+}
+
+// report records the statuses of the checks of an owner in Consul. A check that Consul does not have is pending.
+func (s *Set) report(allocID, owner string, reported []reconcile.Status) {
+	byID := map[string]reconcile.Status{}
+	for _, r := range reported {
+		byID[r.CheckID] = r
+	}
+	for _, f := range s.apply(allocID, owner, byID) {
+		f.changed()
+	}
+}
+
+// apply records the statuses and returns the followers if one has changed.
+func (s *Set) apply(allocID, owner string, reported map[string]reconcile.Status) []*follower {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.allocs[allocID]
+	if a == nil {
+		return nil
+	}
+	changed := false
+	for _, t := range a.targets {
+		c := a.checks[t.ID]
+		if !t.InConsul || t.Owner != owner || c == nil {
+			continue
+		}
+		result := t.first()
+		if r, ok := reported[string(t.ID)]; ok {
+			result = t.result(cmp.Or(statuses[r.Status], message.CheckFailure), 0, clip([]byte(r.Output)))
+		}
+		if result.Status == c.latest.Status && result.Output == c.latest.Output {
+			continue
+		}
+		if result.Status != c.latest.Status {
+			changed = true
+			s.cfg.Log.Debug("status of a check in Consul has changed", "alloc", allocID, "check", string(t.ID), "status", string(result.Status))
+		}
+		c.latest, c.last = result, result
+	}
+	if !changed {
+		return nil
+	}
+	return slices.Collect(maps.Keys(a.followers))
+}
+
+// send sends the result of a script to Consul, which reports it back. Without a task nothing is sent, and Consul makes the
+// check critical when its TTL ends.
+func (s *Set) send(t *Target, r *message.CheckQueryResult) {
+	if r == nil || s.cfg.Consul == nil {
+		return
+	}
+	for status, of := range statuses {
+		if of == r.Status {
+			s.cfg.Consul.Update(reconcile.Status{CheckID: string(t.ID), Status: status, Output: r.Output})
+		}
+	}
+}
+
+// timedOut returns the result of a script that did not end in time. In Consul its text is that of Nomad.
+func (t *Target) timedOut(err error) *message.CheckQueryResult {
+	if t.InConsul {
+		return t.failure(err)
+	}
+	return t.failure(fmt.Errorf("the script did not end within %s", t.Timeout))
+}

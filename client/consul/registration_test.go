@@ -1,0 +1,181 @@
+package consul_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/consul"
+	"github.com/open-nomad/open-nomad/client/service"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+const allocID = "11111111-2222-3333-4444-555555555555"
+
+// group returns the workload of a group with services.
+func group(services ...*nomad.Service) *service.Workload {
+	tg := &nomad.TaskGroup{Name: "g", Tasks: []*nomad.Task{{Name: "t"}}, Services: services}
+	a := &nomad.Allocation{ID: allocID, Namespace: "prod", JobID: "web", TaskGroup: "g", Name: "web.g[2]",
+		Job: &nomad.Job{ID: "web", Name: "web", Meta: map[string]string{"tier": "front"}, TaskGroups: []*nomad.TaskGroup{tg}},
+		AllocatedResources: &nomad.AllocatedResources{
+			Shared: nomad.AllocatedSharedResources{Networks: nomad.Networks{{IP: "10.0.0.1"}},
+				Ports: nomad.AllocatedPorts{{Label: "http", Value: 23000, To: 80, HostIP: "10.0.0.1"}}}}}
+	w := service.OfGroup(a, &nomad.Node{ID: "n1", Attributes: map[string]string{"kernel.name": "linux"}}, "global", nil)
+	return &w
+}
+
+// registered returns the body of the registration of the only service.
+func registered(t *testing.T, w *service.Workload) string {
+	t.Helper()
+	got, err := consul.Services(w, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(got[0].Registration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// hash returns the ID of a check whose definition is a text. The texts are written out from compat/consul.md, section 6.
+func hash(definition string) string {
+	sum := sha256.Sum256([]byte(definition))
+	return "_nomad-check-" + hex.EncodeToString(sum[:])
+}
+
+const id = "_nomad-task-" + allocID + "-group-g-web-front-http"
+
+func TestRegistration(t *testing.T) {
+	full := &nomad.Service{Name: "web-${NOMAD_META_tier}", Provider: "consul", PortLabel: "http", Tags: []string{"${attr.kernel.name}"},
+		CanaryTags: []string{"canary"}, Meta: map[string]string{"a-${NOMAD_META_tier}": "${NOMAD_ALLOC_INDEX}"},
+		CanaryMeta: map[string]string{"b": "c"}, Weights: &nomad.ServiceWeights{Passing: 3, Warning: 2}, EnableTagOverride: true,
+		TaggedAddresses: map[string]string{"wan": "1.2.3.4", "lan": "10.0.0.9:81"}, Kind: "mesh-gateway"}
+	w := group(full)
+	want := `{"Kind":"mesh-gateway","ID":"` + id + `","Name":"web-front","Tags":["linux"],"Port":23000,"Address":"10.0.0.1",` +
+		`"TaggedAddresses":{"lan":{"Address":"10.0.0.9","Port":81},"wan":{"Address":"1.2.3.4","Port":23000}},"EnableTagOverride":true,` +
+		`"Meta":{"a-front":"2","external-source":"nomad"},"Weights":{"Passing":3,"Warning":2},"Check":null,"Checks":null}`
+	if got := registered(t, w); got != want {
+		t.Errorf("registration\n%s, want\n%s", got, want)
+	}
+	w.Alloc.DeploymentStatus = &nomad.AllocDeploymentStatus{Canary: true}
+	if got := registered(t, w); !strings.Contains(got, `"Tags":["canary"]`) ||
+		!strings.Contains(got, `"Meta":{"b":"c","external-source":"nomad"}`) {
+		t.Errorf("registration of a canary %s", got)
+	}
+}
+
+// TestRegistration_Names checks that names which native services refuse are left to Consul.
+func TestRegistration_Names(t *testing.T) {
+	for _, name := range []string{strings.Repeat("long", 40), "with.dots", "with_underscore", "-"} {
+		if got := registered(t, group(&nomad.Service{Name: name})); !strings.Contains(got, `"Name":"`+name+`"`) {
+			t.Errorf("registration %s, want the name %q", got, name)
+		}
+	}
+}
+
+// TestChecks checks the definition and the ID of each type of check.
+func TestChecks(t *testing.T) {
+	second := time.Second
+	for name, tc := range map[string]struct {
+		check      nomad.ServiceCheck
+		definition string // what the ID is the hash of, after the ID of the service
+		want       string // after the ID
+	}{
+		"http": {nomad.ServiceCheck{Name: "c-${NOMAD_META_tier}", Type: "http", Path: "/up?a=b", Interval: 90 * second, Timeout: second,
+			Method: "PUT", Body: "${attr.kernel.name}", Header: map[string][]string{"X-B": {"1", "2"}, "X-A": {"${attr.kernel.name}"}},
+			OnUpdate: "require_healthy", TLSSkipVerify: true, TLSServerName: "${attr.kernel.name}", Protocol: "https", Notes: "n",
+			InitialStatus: "passing", SuccessBeforePassing: 2, FailuresBeforeCritical: 3, FailuresBeforeWarning: 1},
+			"c-fronthttp/up?a=bhttps1m30s1sPUT${attr.kernel.name}require_healthyntrue${attr.kernel.name}X-AlinuxX-B12" +
+				"success:2failures:3failures-before-warning:1",
+			`"Name":"c-front","Interval":"1m30s","Timeout":"1s","HTTP":"https://10.0.0.1:23000/up?a=b",` +
+				`"Header":{"X-A":["linux"],"X-B":["1","2"]},"Method":"PUT","Body":"${attr.kernel.name}","Status":"passing",` +
+				`"TLSServerName":"${attr.kernel.name}","TLSSkipVerify":true,"SuccessBeforePassing":2,"FailuresBeforeWarning":1,` +
+				`"FailuresBeforeCritical":3}`},
+		"tcp": {nomad.ServiceCheck{Type: "tcp", PortLabel: "9", Interval: 10 * second, Timeout: 2 * second, AddressMode: "host"},
+			`service: "web-front" checktcp910s2shost`,
+			`"Name":"service: \"web-front\" check","Interval":"10s","Timeout":"2s","TCP":":9"}`},
+		"grpc": {nomad.ServiceCheck{Name: "g", Type: "gRPC", Interval: 10 * second, Timeout: 2 * second, GRPCUseTLS: true},
+			`ggRPC10s2strue`,
+			`"Name":"g","Interval":"10s","Timeout":"2s","GRPC":"10.0.0.1:23000/","GRPCUseTLS":true}`},
+		"grpc service": {nomad.ServiceCheck{Name: "g", Type: "grpc", Interval: 10 * second, Timeout: 2 * second, GRPCService: "a.B"},
+			`ggrpc10s2sa.B`,
+			`"Name":"g","Interval":"10s","Timeout":"2s","GRPC":"10.0.0.1:23000/a.B"}`},
+		"script": {nomad.ServiceCheck{Name: "s", Type: "script", Command: "/bin/${attr.kernel.name}", Args: []string{"-a", "${NOMAD_ALLOC_INDEX}"},
+			Interval: second, Timeout: 2 * second, TaskName: "t", OnUpdate: "ignore"},
+			`sscript/bin/linux-a21s2signore`,
+			`"Name":"s","Timeout":"2s","TTL":"32s"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := registered(t, group(&nomad.Service{Name: "web-${NOMAD_META_tier}", PortLabel: "http",
+				Checks: []*nomad.ServiceCheck{&tc.check}}))
+			want := `"Checks":[{"CheckID":"` + hash(id+tc.definition) + `",` + tc.want + `]}`
+			if !strings.HasSuffix(got, want) {
+				t.Errorf("registration\n%s, want it to end with\n%s", got, want)
+			}
+		})
+	}
+}
+
+func TestRegistration_Errors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		service nomad.Service
+		want    string
+	}{
+		"port":   {nomad.Service{Name: "w", PortLabel: "nope"}, `unable to get address for service "w": invalid port`},
+		"tagged": {nomad.Service{Name: "w", TaggedAddresses: map[string]string{"x": "y"}}, `error parsing address "y": not an IP address`},
+		"check port": {nomad.Service{Name: "w", Checks: []*nomad.ServiceCheck{{Name: "c", Type: "tcp"}}},
+			`error getting address for check "c": the check has no port`},
+		"check address": {nomad.Service{Name: "w", Checks: []*nomad.ServiceCheck{{Name: "c", Type: "tcp", PortLabel: "nope"}}},
+			`error getting address for check "c": invalid port`},
+		"check path": {nomad.Service{Name: "w", PortLabel: "http", Checks: []*nomad.ServiceCheck{{Name: "c", Type: "http",
+			Path: "http://169.254.169.254/"}}}, "invalid path"},
+		"check type": {nomad.Service{Name: "w", PortLabel: "http", Checks: []*nomad.ServiceCheck{{Name: "c", Type: "docker"}}},
+			`unknown type "docker"`},
+		"connect": {nomad.Service{Name: "w", Connect: &nomad.ConsulConnect{}}, `service "w": this client does not register`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := consul.Services(group(&tc.service), nil); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error = %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// tokens has a token for each identity.
+type tokens struct{}
+
+func (tokens) Token(identity, workload string) func() string {
+	return func() string { return "token of " + identity + " in " + workload }
+}
+
+// TestToken checks which token registers a service. Without one for its identity, it is not that of the agent.
+func TestToken(t *testing.T) {
+	identity := &nomad.WorkloadIdentity{Name: "consul-service_w-http"}
+	for name, tc := range map[string]struct {
+		identity *nomad.WorkloadIdentity
+		tokens   consul.Tokens
+		want     string // "agent" for that of the agent
+	}{
+		"agent":                   {nil, tokens{}, "agent"},
+		"identity":                {identity, tokens{}, "token of consul-service_w-http in "},
+		"identity without tokens": {identity, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := consul.Services(group(&nomad.Service{Name: "w", Identity: tc.identity}), tc.tokens)
+			if err != nil {
+				t.Fatal(err)
+			}
+			token := "agent"
+			if f := got[0].Token; f != nil {
+				token = f()
+			}
+			if token != tc.want {
+				t.Errorf("token = %q, want %q", token, tc.want)
+			}
+		})
+	}
+}
