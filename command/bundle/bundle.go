@@ -7,7 +7,8 @@
 //	  nomad/0000/, nomad/0001/, ...       each interval: jobs, allocations, nodes, metrics, ...
 //	  server/<name>/, client/<node ID>/   host data, log and profiles of each agent
 //
-// Everything is read over the HTTP API with the rights of the caller. Secrets are removed before a
+// Everything is read over the HTTP API with the rights of the caller, and from the agent of Consul that the caller names
+// (consul.go). Secrets are removed before a
 // file is written (scrub.go). The sizes of a file and of the bundle, the number of agents, and the
 // duration are limited. An interrupt ends the capture, and the archive contains what was captured
 // until then.
@@ -22,6 +23,7 @@ import (
 	"flag"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +55,7 @@ type settings struct {
 	detail                        term.Detail
 	flags                         map[string]string // set flags, without secrets
 	refused                       error             // of a flag of another program
+	consul                        consulFlags
 }
 
 // Commands lists the command of this package.
@@ -65,6 +68,9 @@ archive nomad-debug-<time>Z.tar.gz is written to the current directory. An inter
     nomad operator debug
     nomad operator debug -duration=30s -interval=10s -server-id=leader -node-id=all
     nomad operator debug -duration=2m -event-topic=Node,Evaluation -output=/var/tmp
+
+With -consul-http-addr or CONSUL_HTTP_ADDR, also reads the agent of Consul there: its version, members, leader and metrics, and
+the part of its configuration that has no secrets.
 
 Tokens, keys, environments of tasks and agents, templates and driver configurations are removed. Logs and names of jobs, nodes and
 variables remain: look at a bundle before you share it.
@@ -109,6 +115,7 @@ func (s *settings) declare(f *term.Flags) *durations {
 	f.BoolVar(&s.stale, "stale", false, "Allow any server to answer. Use this without a leader.")
 	f.StringVar(&s.output, "output", "", "Write a directory below this `directory` instead of an archive.")
 	f.DetailVar(&s.detail, "Print each captured file.")
+	s.consul.declare(f)
 	return d
 }
 
@@ -120,9 +127,6 @@ func (s *settings) refuse(f *term.Flags) {
 			s.refused = fmt.Errorf("-%s: %s: not part of this version", name, feature)
 			return nil
 		})
-	}
-	for _, name := range []string{"auth", "ca-cert", "ca-path", "client-cert", "client-key", "http-addr", "token-file", "token"} {
-		declare("consul-"+name, "debugging Consul")
 	}
 	for _, name := range []string{"address", "ca-cert", "ca-path", "client-cert", "client-key", "token"} {
 		declare("vault-"+name, "debugging Vault")
@@ -165,12 +169,15 @@ func (s *settings) parse(d *durations) error {
 	return nil
 }
 
+// secretFlags end the names of flags that can have a secret. Addresses can have a user and a password.
+var secretFlags = []string{"token", "address", "-addr", "-auth", "-key"}
+
 // setFlags returns the flags that the user set, without the values of secrets.
 func setFlags(f *flag.FlagSet) map[string]string {
 	out := map[string]string{}
 	f.Visit(func(fl *flag.Flag) {
 		out[fl.Name] = fl.Value.String()
-		if fl.Name == "token" || fl.Name == "address" || strings.HasSuffix(fl.Name, "-key") {
+		if slices.ContainsFunc(secretFlags, func(end string) bool { return strings.HasSuffix(fl.Name, end) }) {
 			out[fl.Name] = redacted
 		}
 	})
@@ -184,12 +191,16 @@ func run(ctx context.Context, e *term.Env, s *settings) error {
 	if err != nil {
 		return err
 	}
+	agent, err := s.consul.agent()
+	if err != nil {
+		return err
+	}
 	t, err := find(ctx, c, s)
 	if err != nil {
 		return err
 	}
 	name := "nomad-debug-" + time.Now().UTC().Format("2006-01-02-150405") + "Z"
-	dir, err := newDir(s.output, name, newScrubber(cfg))
+	dir, err := newDir(s.output, name, newScrubber(cfg, s.consul.secrets()...))
 	if err != nil {
 		return err
 	}
@@ -197,7 +208,7 @@ func run(ctx context.Context, e *term.Env, s *settings) error {
 	e.Println(term.Pairs([]string{term.Row("Servers", strings.Join(t.servers, ", ")),
 		term.Row("Clients", strings.Join(t.shortNodes(s.detail), ", ")),
 		term.Row("Interval", s.interval), term.Row("Duration", s.duration)}))
-	p := &capture{settings: s, target: t, client: c, dir: dir, env: e, denied: map[string]bool{}}
+	p := &capture{settings: s, target: t, client: c, consulAgent: agent, dir: dir, env: e, denied: map[string]bool{}}
 	p.run(ctx)
 	if ctx.Err() != nil {
 		e.Warnf("Interrupted: the bundle contains what was captured until now")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/term"
+	"github.com/open-nomad/open-nomad/internal/consul"
 	"github.com/open-nomad/open-nomad/internal/version"
 )
 
@@ -22,10 +23,11 @@ import (
 type capture struct {
 	*settings
 	*target
-	client *api.Client
-	dir    *dir
-	env    *term.Env
-	began  time.Time
+	client      *api.Client
+	consulAgent *consul.Agent // nil without Consul
+	dir         *dir
+	env         *term.Env
+	began       time.Time
 
 	mu     sync.Mutex
 	failed []string
@@ -88,6 +90,9 @@ func (p *capture) run(ctx context.Context) {
 	streams.Go(func() {
 		repeat(during, p.pprofEvery, func(n int) { p.parallel(p.agents(), func(a agent) { p.profiles(ctx, a, n) }) })
 	})
+	if p.consulAgent != nil {
+		streams.Go(func() { repeat(during, p.interval, func(n int) { p.readConsul(ctx, n) }) })
+	}
 	repeat(during, p.interval, func(n int) {
 		for name, route := range each {
 			p.read(ctx, fmt.Sprintf("nomad/%04d/%s", n, name), route)
@@ -277,7 +282,7 @@ func (p *capture) profile(ctx context.Context, name string, o api.PprofOptions) 
 
 // done records the result of a capture. What the caller may not read is no failure.
 func (p *capture) done(ctx context.Context, name string, err error) {
-	switch code := api.StatusCode(err); {
+	switch code := statusOf(err); {
 	case err == nil:
 		if p.detail {
 			p.mu.Lock()

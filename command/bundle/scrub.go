@@ -30,7 +30,7 @@ var patterns = []struct {
 }{
 	{pattern.Lazy(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*\.?[A-Za-z0-9_-]*`), redacted},
 	{pattern.Lazy(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted},
-	{pattern.Lazy(`(?i)((?:x-nomad-token|authorization)["']?[:=]\s*["']?(?:bearer\s+)?)[^\s"']+`), "${1}" + redacted},
+	{pattern.Lazy(`(?i)((?:x-(?:nomad|consul|vault)-token|authorization)["']?[:=]\s*["']?(?:bearer\s+)?)[^\s"']+`), "${1}" + redacted},
 	{pattern.Lazy(`(?i)([\w-]*(?:token|secret|password|passwd|encrypt|sshkey|signature)[\w-]*=)[^\s&"']+`), "${1}" + redacted},
 	{pattern.Lazy(`(://)[^/\s:@"]+:[^/\s@"]+@`), "${1}" + redacted + "@"},
 }
@@ -38,8 +38,8 @@ var patterns = []struct {
 // scrubber removes secrets from captured text.
 type scrubber struct{ secrets []string }
 
-// newScrubber returns a scrubber that also removes the secrets of the caller.
-func newScrubber(cfg *api.Config) *scrubber {
+// newScrubber returns a scrubber that also removes the secrets of the caller, for the agents and others.
+func newScrubber(cfg *api.Config, others ...string) *scrubber {
 	s := &scrubber{}
 	add := func(secret string) {
 		if len(secret) >= 4 {
@@ -49,6 +49,9 @@ func newScrubber(cfg *api.Config) *scrubber {
 	add(cfg.SecretID)
 	if cfg.HttpAuth != nil {
 		add(cfg.HttpAuth.Password)
+	}
+	for _, secret := range others {
+		add(secret)
 	}
 	return s
 }

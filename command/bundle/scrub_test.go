@@ -13,7 +13,7 @@ func TestScrub(t *testing.T) {
 	for _, in := range []string{
 		"a canary-token b", "u:canary-password", "jwt eyJhbGciOiJFZERTQSJ9.eyJjYW5hcnkiOjF9.canary-signature",
 		"-----BEGIN EC PRIVATE KEY-----\ncanary\n-----END EC PRIVATE KEY-----",
-		"-----BEGIN PRIVATE KEY-----canary", `header "X-Nomad-Token: canary"`, "Authorization: Bearer canary", "GET /v1/x?token=canary&a=b",
+		"-----BEGIN PRIVATE KEY-----canary", `header "X-Nomad-Token: canary"`, "X-Consul-Token: canary", "Authorization: Bearer canary", "GET /v1/x?token=canary&a=b",
 		"https://user:canary@host/x",
 		"vault_token=canary", "AWS_SECRET_ACCESS_KEY=canary", "encrypt=canary", "git::ssh://git@host/x?sshkey=canary&ref=a",
 		"s3::https://host/x?X-Amz-Signature=canary",
@@ -54,7 +54,7 @@ func TestFlagsAreChecked(t *testing.T) {
 		"-pprof-duration is longe": {"-duration=2s", "-interval=1s", "-pprof-duration=3s"},
 		"exclude each other":       {"-log-file-export", "-log-lookback=1h"},
 		"-max-nodes is negative":   {"-max-nodes=-1"},
-		"debugging Consul: not pa": {"-consul-http-addr=x"},
+		"environment of Consul":    {"-consul-http-addr=127.0.0.1:1", "-consul-ca-cert=nowhere.pem", "-consul-token=canary"},
 		"debugging Vault: not par": {"-vault-token=canary"},
 	} {
 		var errs strings.Builder

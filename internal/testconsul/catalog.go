@@ -50,6 +50,23 @@ func agentSelf(c *call) (any, error) {
 	return self, nil
 }
 
+// agentMembers serves the members of the gossip pool that the caller may read: the only node.
+func agentMembers(c *call) (any, error) {
+	out := []*api.AgentMember{}
+	if c.who.allow("read", "node", c.a.cfg.Node) {
+		out = append(out, &api.AgentMember{Name: c.a.cfg.Node, Addr: c.a.nodeAddress(), Port: 8301, Status: 1,
+			Tags: map[string]string{"role": "consul", "dc": datacenter, "build": c.a.cfg.Version + ":920cc7c6"}})
+	}
+	return out, nil
+}
+
+func agentMetrics(c *call) (any, error) {
+	if err := c.need("read", "agent", c.a.cfg.Node); err != nil {
+		return nil, err
+	}
+	return &api.MetricsInfo{Gauges: []api.GaugeValue{{Name: "consul.members.servers", Value: 1}}}, nil
+}
+
 func catalogDatacenters(c *call) (any, uint64, error) {
 	return []string{datacenter}, c.a.base, nil
 }

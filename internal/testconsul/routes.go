@@ -33,6 +33,9 @@ func (a *Agent) table() *http.ServeMux {
 	}
 	writes := map[string]func(*call) (any, error){
 		"GET /v1/status/leader":                    leader,
+		"GET /v1/status/peers":                     peers,
+		"GET /v1/agent/members":                    agentMembers,
+		"GET /v1/agent/metrics":                    agentMetrics,
 		"GET /v1/operator/license":                 noLicense,
 		"GET /v1/agent/self":                       agentSelf,
 		"GET /v1/agent/services":                   agentServices,
@@ -67,6 +70,8 @@ func (a *Agent) table() *http.ServeMux {
 }
 
 func leader(c *call) (any, error) { return c.a.addr, nil }
+
+func peers(c *call) (any, error) { return []string{c.a.addr}, nil }
 
 // noLicense answers as Consul CE, which has no such endpoint.
 func noLicense(*call) (any, error) {
