@@ -1,14 +1,72 @@
 // Package reconcile keeps the services and checks of this agent in the local agent of Consul.
+//
+// The connection is in one of these states:
+//
+//	asking ──agent/self answers──▶ listing ──services and checks──▶ up ──a list fails──▶ down
+//	   └─after 1 s, doubling to 20 s─┘                               ▲                     │
+//	                                                                 └─────a list works────┘
+//
+// A list is requested every 30 s, at once after a request without an answer, and while it fails after 1 s for each
+// failure in a row, up to 30 s. Services are only registered while the state is up.
+//
+// A service is in one of these states:
+//
+//	Set ─▶ compare ──Consul has it──▶ settled ◀──registered── drift, change
+//	  │       └──Consul lacks it──▶ drift                          ▲
+//	  │                  settled ──list differs──▶ drift           │
+//	  └─Consul has never had it, or Set changed it─▶ change ───────┘
+//	any ──Remove, Drop, Set without it──▶ unwanted ──acknowledged──▶ gone ──absent in a list 10 s later──▶ forgotten
+//	                                         ▲                         │
+//	                                         └─────still in a list─────┘
+//
+// A service that failed is tried again after 1 s for each failure in a row, up to 30 s. The others go on. Compare is for
+// services of an earlier process with the same ID: what is equal is not registered again. The tags of a service with
+// EnableTagOverride are those of Consul in drift, and those of the job in change.
+//
+// Tokens: a service is registered with its own token if it has one, and never with the agent's then. Lists and removals
+// use the token of the agent, removals after status 403 that of the service.
+//
+// Ownership: a leftover is a service with the ID of a task that nobody wants. It is removed one minute after the start,
+// if Config.Reap is set and Config.Owns reports that its allocation was placed on this node. So two agents on one Consul
+// do not remove the services of each other, and those of another orchestrator stay. The registration itself does not
+// name its owner, because it has to equal the one of other implementations. Nothing else is ever removed: sidecars
+// without their service, services of agents, and checks without the prefix of an orchestrator's checks stay. An
+// implementation without Owns may remove what this one registered, and it is registered again with the next list.
+//
+// Goroutines: Run starts the requests of three lanes: removals, at most 32; registrations, 4; updates of TTL checks, 4.
+// So a slow registration delays no removal. One more lists, one polls checks while anything is watched. All end with
+// Run. There is at most one request for a service at a time. A removal cancels a registration that is in progress. Since
+// Consul may complete that later, the removal is confirmed by lists.
+//
+// Set, Update and the others only change memory. Run makes all requests, and the calls of Config.Failed and of the log.
+//
+// It never keeps anything on disk, never logs a token or the output of a check, and never calls a function of its
+// callers with its mutex locked.
 package reconcile
 
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/consul/api"
+	"github.com/hashicorp/go-metrics"
 
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/internal/consul"
+	"github.com/open-nomad/open-nomad/internal/wake"
+)
+
+const (
+	syncEvery = 30 * time.Second
+	maxRetry  = 30 * time.Second
+	retryUnit = time.Second
+	probation = time.Minute
+	// confirmAfter is the age of a removal that an absence in a list confirms.
+	confirmAfter = 10 * time.Second
+	// reportAfter is the number of failures in a row that are reported.
+	reportAfter = 3
 )
 
 // Service is a service that is wanted in Consul. It must not be modified after Set.
@@ -42,6 +100,9 @@ type Config struct {
 	// Reap removes services of tasks that nobody wants, such as those of an earlier agent that was killed. Only an agent
 	// with a client does so.
 	Reap bool
+	// Owns reports whether an allocation was ever placed on this node. Only services of such allocations are leftovers.
+	// It may block. nil: of none.
+	Owns func(alloc string) bool
 	// Failed is called after the third failed attempt in a row for a service, and again after the success that follows.
 	// It must not block. nil for none.
 	Failed func(owner string, s State)
@@ -49,37 +110,111 @@ type Config struct {
 }
 
 // Reconciler is the desired state of this agent. Its methods may be called concurrently, also before and after Run.
-type Reconciler struct{ cfg Config }
+type Reconciler struct {
+	cfg   Config
+	wake  wake.Signal
+	polls wake.Signal
+
+	mu      sync.Mutex
+	items   map[string]*item    // by service ID
+	owners  map[string][]string // IDs in the order of Set
+	ttls    map[string]*update  // by check ID
+	watches map[*watch]struct{}
+	calls   []func() // that Run makes without mu, in order
+	seq     uint64   // of changes and requests
+	inUse   [lanes]int
+
+	running  bool
+	started  time.Time       // of Run
+	answered bool            // by agent/self
+	listed   bool            // services and checks
+	down     bool            // the last list failed
+	others   map[string]bool // IDs of the last list that are not in items
+	syncing  bool
+	syncAt   time.Time // of the next list
+	syncedAt time.Time // when the last one began
+	failures int       // of lists, in a row
+	asking   backoff.Backoff
+}
 
 // New returns a Reconciler without services.
-func New(cfg Config) *Reconciler { return &Reconciler{cfg: cfg} }
+func New(cfg Config) *Reconciler {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Reconciler{cfg: cfg, wake: wake.New(), polls: wake.New(), items: map[string]*item{}, owners: map[string][]string{},
+		ttls: map[string]*update{}, watches: map[*watch]struct{}{}, asking: backoff.Backoff{Min: retryUnit, Max: 20 * time.Second}}
+}
 
 // Run keeps Consul as wanted until ctx ends. It deregisters nothing at its end.
-func (r *Reconciler) Run(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+func (r *Reconciler) Run(ctx context.Context) error {
+	r.mu.Lock()
+	r.running, r.started = true, time.Now()
+	r.mu.Unlock()
+	var wg sync.WaitGroup
+	defer r.end()
+	defer wg.Wait()
+	wg.Go(func() { r.poll(ctx) })
+	for {
+		next := time.NewTimer(r.dispatch(ctx, &wg))
+		r.callOut()
+		select {
+		case <-ctx.Done():
+			next.Stop()
+			return ctx.Err()
+		case <-r.wake:
+		case <-next.C:
+		}
+		next.Stop()
+	}
+}
 
-// Set replaces the services of an owner. It does not wait. New and changed services are registered first, then the
-// others are removed.
-func (r *Reconciler) Set(owner string, services []*Service) {}
+// end releases those that wait for a removal.
+func (r *Reconciler) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running = false
+	for _, i := range r.items {
+		i.attempted()
+	}
+}
 
-// Remove removes the services of an owner. It waits until Consul has acknowledged this, ctx ends or one second has
-// passed, and reports whether it has. Run tries again in any case.
-func (r *Reconciler) Remove(ctx context.Context, owner string) bool { return true }
+// later makes Run call a function without mu. The caller holds mu.
+func (r *Reconciler) later(fn func()) {
+	r.calls = append(r.calls, fn)
+	r.wake.Send()
+}
 
-// Drop removes the services of an owner and does not wait.
-func (r *Reconciler) Drop(owner string) {}
+// callOut makes the calls of later.
+func (r *Reconciler) callOut() {
+	r.mu.Lock()
+	calls := r.calls
+	r.calls = nil
+	r.mu.Unlock()
+	for _, fn := range calls {
+		fn()
+	}
+}
 
-// Update sets the status of a TTL check of a registered service. It does not wait. A failed update is repeated. Only the
-// last status of a check is sent.
-func (r *Reconciler) Update(s Status) {}
+// touch records a change of a service, or the end of a request about it. The caller holds mu.
+func (r *Reconciler) touch(i *item) {
+	r.seq++
+	i.touched = r.seq
+}
 
-// States returns the states of an owner's services, in the order of Set.
-func (r *Reconciler) States(owner string) []State { return nil }
+// syncSoon makes the next list due, at most one per second. The caller holds mu.
+func (r *Reconciler) syncSoon() {
+	if at := r.syncedAt.Add(retryUnit); !r.down && r.answered && at.Before(r.syncAt) {
+		r.syncAt = at
+	}
+}
 
-// Watch calls changed with the statuses of the checks of an owner's services that Consul has, after each change of one
-// of them, until end is called. Checks that Consul does not have are left out. While anything is watched, Run asks for
-// all checks of the agent once per second. A failed request changes nothing.
-func (r *Reconciler) Watch(owner string, changed func([]Status)) (end func()) { return func() {} }
+// retryDelay is the pause after a number of failures in a row.
+func retryDelay(failures int) time.Duration { return min(time.Duration(failures)*retryUnit, maxRetry) }
 
-// Leave deregisters the services of an owner at the end of the agent, after Run has ended. It takes at most the time of
-// ctx, and does not try if Consul has never answered.
-func (r *Reconciler) Leave(ctx context.Context, owner string) error { return nil }
+// count increments a counter.
+func count(name string, n int) {
+	if n > 0 {
+		metrics.IncrCounter([]string{"client", "consul", name}, float32(n))
+	}
+}

@@ -1,0 +1,231 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/hashicorp/go-metrics"
+
+	"github.com/open-nomad/open-nomad/internal/consul"
+	"github.com/open-nomad/open-nomad/internal/pattern"
+)
+
+// checkPrefix begins the IDs of the checks that may be removed.
+const checkPrefix = "_nomad-check-"
+
+// taskService matches the ID of the service of a task, and its allocation.
+var taskService = pattern.Lazy(`^_nomad-task-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-.`)
+
+// list is what Consul has.
+type list struct {
+	began    uint64 // sequence
+	services map[string]*api.AgentService
+	checks   map[string][]string // IDs by service
+}
+
+// sync asks for the services and checks of Consul, and decides what differs.
+func (r *Reconciler) sync(ctx context.Context) {
+	l, err := r.list(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	var leftovers []string
+	if err == nil {
+		leftovers = r.leftovers(l)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.syncing = false
+	r.wake.Send()
+	if err != nil {
+		r.listFailed(fmt.Errorf("list services of consul: %w", consul.Redact(err)))
+		return
+	}
+	if r.failures > 0 {
+		n := r.failures
+		r.later(func() { r.cfg.Log.Info("consul answers again", "failures", n) })
+	}
+	r.down, r.listed, r.failures, r.syncAt = false, true, 0, time.Now().Add(syncEvery)
+	r.others = map[string]bool{}
+	for id := range l.services {
+		if r.items[id] == nil && strings.HasPrefix(id, "_nomad-") {
+			r.others[id] = true
+		}
+	}
+	services, checks := 0, 0
+	for _, i := range r.items {
+		r.compare(i, l)
+		if i.want != nil {
+			services++
+			checks += len(i.want.Registration.Checks)
+		}
+	}
+	for _, id := range leftovers {
+		if r.items[id] == nil {
+			r.later(func() { r.cfg.Log.Info("service of consul is a leftover", "service", id) })
+			r.items[id] = &item{id: id, presence: present, sidecar: l.services[id+sidecarSuffix] != nil}
+		}
+	}
+	r.later(func() {
+		metrics.SetGauge([]string{"client", "consul", "services"}, float32(services))
+		metrics.SetGauge([]string{"client", "consul", "checks"}, float32(checks))
+	})
+}
+
+// list asks Consul, at first whether it answers at all.
+func (r *Reconciler) list(ctx context.Context) (*list, error) {
+	r.mu.Lock()
+	r.syncedAt = time.Now()
+	answered, l := r.answered, &list{began: r.seq, checks: map[string][]string{}}
+	r.mu.Unlock()
+	if !answered {
+		var self struct{}
+		err := r.get(ctx, "/v1/agent/self", &self)
+		if err != nil && status(err) != http.StatusForbidden { // a token without this right may have the others
+			return nil, err
+		}
+		r.mu.Lock()
+		r.answered = true
+		l.began = r.seq
+		r.mu.Unlock()
+	}
+	if err := r.get(ctx, "/v1/agent/services", &l.services); err != nil {
+		return nil, err
+	}
+	var checks map[string]struct{ CheckID, ServiceID string }
+	if err := r.get(ctx, "/v1/agent/checks", &checks); err != nil {
+		return nil, err
+	}
+	for _, c := range checks {
+		l.checks[c.ServiceID] = append(l.checks[c.ServiceID], c.CheckID)
+	}
+	return l, nil
+}
+
+// get requests a path with the token of the agent.
+func (r *Reconciler) get(ctx context.Context, path string, into any) error {
+	return r.do(ctx, func(ctx context.Context, c *api.Client) error {
+		_, err := c.Raw().Query(path, into, options(ctx, ""))
+		return err
+	})
+}
+
+// listFailed records that Consul did not answer. The services that wait for it failed too. The caller holds mu.
+func (r *Reconciler) listFailed(err error) {
+	count("sync_failure", 1)
+	r.down = true
+	r.failures++
+	now := time.Now()
+	r.syncAt = now.Add(retryDelay(r.failures))
+	if !r.answered {
+		r.syncAt = now.Add(r.asking.Next())
+	}
+	r.logFailure(r.failures, "consul does not answer, will retry", "err", err)
+	for _, i := range r.items {
+		if i.want != nil && !i.registered && !i.busy {
+			r.failed(i, err, now)
+			i.retryAt = time.Time{} // with the next list
+		}
+	}
+}
+
+// compare decides what a service needs, unless it has changed since the list began. The caller holds mu.
+func (r *Reconciler) compare(i *item, l *list) {
+	if i.busy || i.touched > l.began {
+		if i.need == compare {
+			r.syncSoon()
+		}
+		return
+	}
+	got, sidecar := l.services[i.id], l.services[i.id+sidecarSuffix]
+	if i.want == nil {
+		r.compareRemoved(i, got, sidecar)
+		return
+	}
+	i.sidecar = sidecar != nil || hasSidecar(i.want)
+	i.missing, i.surplus = nil, nil
+	if got == nil {
+		i.presence = absent
+		if i.need != change {
+			i.need, i.override, i.registered = drift, nil, false
+		}
+		return
+	}
+	i.presence = present
+	switch {
+	case i.need == change:
+	case difference(i.want.Registration, got, sidecar):
+		i.need, i.registered, i.override = drift, false, nil
+		if i.want.Registration.EnableTagOverride {
+			i.override = &override{service: got.Tags}
+			if sidecar != nil {
+				i.override.sidecar = sidecar.Tags
+			}
+		}
+	default:
+		r.compareChecks(i, l.checks[i.id])
+	}
+}
+
+// compareRemoved decides whether a removal is complete. The caller holds mu.
+func (r *Reconciler) compareRemoved(i *item, got, sidecar *api.AgentService) {
+	switch {
+	case got != nil:
+		i.presence, i.gone, i.sidecar = present, time.Time{}, sidecar != nil
+	case i.gone.IsZero() || r.syncedAt.Sub(i.gone) >= confirmAfter:
+		i.attempted()
+		delete(r.items, i.id)
+	}
+}
+
+// compareChecks decides which checks a service lacks and has too many. The caller holds mu.
+func (r *Reconciler) compareChecks(i *item, have []string) {
+	has := map[string]bool{}
+	for _, id := range have {
+		has[id] = true
+	}
+	for _, c := range i.want.Registration.Checks {
+		if !has[c.CheckID] {
+			i.missing = append(i.missing, c)
+		}
+		delete(has, c.CheckID)
+	}
+	for id := range has {
+		if strings.HasPrefix(id, checkPrefix) {
+			i.surplus = append(i.surplus, id)
+		}
+	}
+	if len(i.missing)+len(i.surplus) > 0 {
+		i.need, i.registered = settled, i.registered && len(i.missing) == 0
+		return
+	}
+	i.fresh = false
+	if !i.registered {
+		r.recovered(i)
+		i.settle(time.Now())
+	}
+}
+
+// leftovers returns the services of this node's tasks that nobody wants.
+func (r *Reconciler) leftovers(l *list) (out []string) {
+	r.mu.Lock()
+	var ids []string
+	if r.cfg.Reap && r.cfg.Owns != nil && time.Since(r.started) >= probation {
+		for id := range l.services {
+			if r.items[id] == nil && !strings.HasSuffix(id, sidecarSuffix) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	r.mu.Unlock()
+	for _, id := range ids {
+		if m := taskService().FindStringSubmatch(id); m != nil && r.cfg.Owns(m[1]) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
