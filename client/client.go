@@ -242,7 +242,7 @@ func (c *Client) openParts(parts Parts) (err error) {
 	c.devices = devices.New(devices.Config{Plugins: parts.Devices, Every: c.cfg.Metrics.Every, Log: c.log})
 	c.stats = hoststats.New(c.cfg.AllocDir, c.devices.Stats)
 	c.clouds = cloud.New(c.cfg.Clouds, c.addCloud, c.log)
-	c.consul = consul.New(c.cfg.Consul.Agents, c.addConsul, c.log)
+	c.consul = consul.New(c.cfg.Consul.Agents, c.changeConsul, c.log)
 	c.openServices()
 	c.openDNS()
 	return nil

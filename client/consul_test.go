@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,9 +13,16 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
-// The node registers while its Consul hangs, and again with the facts when it answers. They stay when Consul is gone.
+// The node registers while its Consul hangs, and again with the facts when it answers. They stay when Consul is gone, and
+// those of an upgraded Consul replace them.
 func TestConsul_Hangs(t *testing.T) {
-	a := testconsul.Start(t, testconsul.Config{})
+	var upgraded atomic.Bool
+	a := testconsul.Start(t, testconsul.Config{Self: func(self testconsul.Self) {
+		if upgraded.Load() {
+			self["Config"]["Version"] = "1.23.0"
+			delete(self["Config"], "Revision")
+		}
+	}})
 	mode := func(m testconsul.Mode) {
 		t.Helper()
 		if err := a.Set(m); err != nil {
@@ -29,7 +37,7 @@ func TestConsul_Hangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Consul.Agents = []*consul.Agent{c}
-	clienttest.Start(t, cfg)
+	node := clienttest.Start(t, cfg)
 	registered := func() (version, link string, ok bool) {
 		f.Mu.Lock()
 		defer f.Mu.Unlock()
@@ -52,4 +60,13 @@ func TestConsul_Hangs(t *testing.T) {
 	if version, _, _ := registered(); version != "1.22.1" {
 		t.Errorf("version %q without Consul", version)
 	}
+	mode(testconsul.Mode{})
+	upgraded.Store(true)
+	testpace.Until(t, "the node registers with the new facts", func() bool {
+		node.Reload()
+		f.Mu.Lock()
+		defer f.Mu.Unlock()
+		_, old := f.Node.Attributes["consul.revision"]
+		return f.Node.Attributes["consul.version"] == "1.23.0" && !old
+	})
 }

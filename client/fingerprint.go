@@ -12,9 +12,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-// Reload fingerprints again what can change while the agent runs: networks, memory, CNI networks and plugins, and host
-// volume plugins. It does not wait for them.
-func (c *Client) Reload() { c.reloads.Send() }
+// Reload fingerprints again what can change while the agent runs: networks, memory, CNI networks and plugins, host
+// volume plugins, and Consul. It does not wait for them.
+func (c *Client) Reload() {
+	c.reloads.Send()
+	c.consul.Again()
+}
 
 // reload fingerprints again on each request until ctx ends.
 func (c *Client) reload(ctx context.Context) error {
@@ -67,8 +70,21 @@ func (c *Client) awaitClouds(ctx context.Context) {
 // addCloud adds the facts of a cloud provider to the node.
 func (c *Client) addCloud(facts cloud.Facts) { c.addFacts(facts.Attributes, facts.Links) }
 
-// addConsul adds the facts of an agent of Consul to the node.
-func (c *Client) addConsul(facts consul.Facts) { c.addFacts(facts.Attributes, facts.Links) }
+// changeConsul replaces the facts of an agent of Consul.
+func (c *Client) changeConsul(change consul.Change) {
+	c.node.update(func(n *nomad.Node) {
+		n.Links = maps.Clone(n.Links)
+		for name := range change.Before.Attributes {
+			delete(n.Attributes, name)
+		}
+		for name := range change.Before.Links {
+			delete(n.Links, name)
+		}
+		maps.Copy(n.Attributes, change.After.Attributes)
+		maps.Copy(n.Links, change.After.Links)
+	})
+	c.node.changed.Send()
+}
 
 // addFacts adds attributes and links to the node, and registers it again.
 func (c *Client) addFacts(attributes, links map[string]string) {

@@ -1,12 +1,12 @@
 // Package consul detects the agents of Consul that are configured for a client. The results are attributes and a link of
 // the node, named as in Nomad 2.0.
 //
-//	ask ──answer──▶ facts, once
-//	 ▲ └──error──▶ wait 15 s ──┐
-//	 └─────────────────────────┘
+//	ask ──answer──▶ facts ──▶ wait 1 min ──┐
+//	 ▲ └──error──▶ wait 15 s ──────────────┤
+//	 └─────────────────────────────────────┘
 //
-// A client does not wait for the facts: it registers the node again when they arrive. A Consul that fails later changes
-// nothing. A value that does not fit is left out.
+// A client does not wait for the facts: it registers the node again when they arrive or change, such as after an upgrade
+// of Consul. An outage of Consul changes nothing. A value that does not fit is left out.
 //
 // Run owns one goroutine per cluster and ends them before it returns. The package stores nothing.
 package consul
@@ -15,6 +15,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -24,8 +26,9 @@ import (
 )
 
 const (
-	// period is the time between two attempts.
-	period = 15 * time.Second
+	// period is the time until the next attempt after a failed one, and refresh after a successful one.
+	period  = 15 * time.Second
+	refresh = time.Minute
 	// Fingerprinter is the name in the lists of fingerprinters.
 	Fingerprinter = "consul"
 )
@@ -35,23 +38,40 @@ type Facts struct {
 	Attributes, Links map[string]string
 }
 
+// Change replaces the facts of one cluster. Before is empty at the first time.
+type Change struct{ Before, After Facts }
+
 // Detector asks the agents of clusters for their facts.
 type Detector struct {
 	agents []*consul.Agent
-	found  func(Facts)
+	found  func(Change)
 	log    *slog.Logger
+
+	mu    sync.Mutex
+	again chan struct{} // closed and replaced by Again
 }
 
-// New returns a Detector. It calls found once per cluster, from any goroutine.
-func New(agents []*consul.Agent, found func(Facts), log *slog.Logger) *Detector {
-	return &Detector{agents: agents, found: found, log: log}
+// New returns a Detector. It calls found for each change of the facts, from any goroutine.
+func New(agents []*consul.Agent, found func(Change), log *slog.Logger) *Detector {
+	return &Detector{agents: agents, found: found, log: log, again: make(chan struct{})}
+}
+
+// Again asks all agents now. It does not wait.
+func (d *Detector) Again() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	close(d.again)
+	d.again = make(chan struct{})
+}
+
+func (d *Detector) requested() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.again
 }
 
 // Run detects all clusters, until ctx ends.
 func (d *Detector) Run(ctx context.Context) error {
-	if len(d.agents) > 1 {
-		d.log.Warn("multiple Consul configurations are only supported in Nomad Enterprise")
-	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, c := range d.agents {
 		group.Go(func() error { return d.detect(ctx, c) })
@@ -59,24 +79,33 @@ func (d *Detector) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// detect asks the agent of a cluster until it answers.
+// detect asks the agent of a cluster until ctx ends. It logs the first failure in a row.
 func (d *Detector) detect(ctx context.Context, c *consul.Agent) error {
-	for attempt := 0; ; attempt++ {
-		facts, left, err := facts(ctx, c)
-		if err == nil {
+	var last Facts
+	failed := false
+	for {
+		again, wait := d.requested(), refresh
+		now, left, err := facts(ctx, c)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			if wait = period; !failed {
+				d.log.Warn("detect Consul, again every 15 s", "cluster", c.Name(), "err", err)
+			}
+		case !reflect.DeepEqual(now, last):
 			for _, err := range left {
 				d.log.Warn("an attribute of Consul is left out", "cluster", c.Name(), "err", err)
 			}
-			d.found(facts)
-			return nil
+			d.found(Change{last, now})
+			last = now
 		}
-		if attempt == 0 && ctx.Err() == nil {
-			d.log.Warn("detect Consul, again every 15 s", "cluster", c.Name(), "err", err)
-		}
+		failed = err != nil
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(period):
+		case <-again:
+		case <-time.After(wait):
 		}
 	}
 }

@@ -3,11 +3,14 @@ package consul_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -47,8 +50,11 @@ func detect(t *testing.T, c *agent.Agent) (consul.Facts, string) {
 	defer cancel()
 	var got consul.Facts
 	var log bytes.Buffer
-	found := func(f consul.Facts) { got = f }
-	if err := consul.New([]*agent.Agent{c}, found, slog.New(slog.NewTextHandler(&log, nil))).Run(ctx); err != nil {
+	found := func(c consul.Change) {
+		got = c.After
+		cancel()
+	}
+	if err := consul.New([]*agent.Agent{c}, found, slog.New(slog.NewTextHandler(&log, nil))).Run(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	return got, log.String()
@@ -146,7 +152,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestRetry checks that a Consul that is away is asked every 15 s, with one warning, and not again after its answer.
+// TestRetry checks that a Consul that is away is asked every 15 s, with one warning.
 func TestRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []time.Duration
@@ -171,6 +177,54 @@ func TestRetry(t *testing.T) {
 		}
 		if facts.Attributes["consul.version"] != "1.22.1" || strings.Count(log, "level=WARN") != 1 {
 			t.Errorf("facts = %v, log = %s", facts, log)
+		}
+	})
+}
+
+// TestChanges checks that the facts are read again each minute and on request, that an upgrade replaces them, and that an
+// outage changes nothing.
+func TestChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []time.Duration
+		start := time.Now()
+		answers := []string{`{"Config": {"Version": "1.0.0", "Revision": "a"}}`, "", `{"Config": {"Version": "1.0.0", "Revision": "a"}}`,
+			`{"Config": {"Version": "2.0.0"}}`, `{"Config": {"Version": "3.0.0"}}`}
+		k := cluster(t, agent.DefaultCluster, api.Config{Address: "consul.test:8500", HttpClient: &http.Client{Transport: transport(
+			func(r *http.Request) (*http.Response, error) {
+				asked = append(asked, time.Since(start))
+				w := httptest.NewRecorder()
+				if text := answers[len(asked)-1]; text != "" {
+					io.WriteString(w, text)
+				} else {
+					w.WriteHeader(http.StatusInternalServerError)
+				}
+				return w.Result(), nil
+			})}})
+		var changes []string
+		found := func(c consul.Change) {
+			changes = append(changes, fmt.Sprintf("%s%s to %s%s", c.Before.Attributes["consul.version"], c.Before.Attributes["consul.revision"],
+				c.After.Attributes["consul.version"], c.After.Attributes["consul.revision"]))
+		}
+		var log bytes.Buffer
+		d := consul.New([]*agent.Agent{k}, found, slog.New(slog.NewTextHandler(&log, nil)))
+		ctx, cancel := context.WithTimeout(t.Context(), 140*time.Second)
+		defer cancel()
+		go func() {
+			time.Sleep(138 * time.Second)
+			d.Again()
+		}()
+		if err := d.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Run() = %v", err)
+		}
+		want := []time.Duration{0, time.Minute, 75 * time.Second, 135 * time.Second, 138 * time.Second}
+		if !slices.Equal(asked, want) {
+			t.Errorf("asked after %v, want %v", asked, want)
+		}
+		if want := []string{" to 1.0.0a", "1.0.0a to 2.0.0", "2.0.0 to 3.0.0"}; !slices.Equal(changes, want) {
+			t.Errorf("changes = %q, want %q", changes, want)
+		}
+		if strings.Count(log.String(), "level=WARN") != 1 {
+			t.Errorf("log = %s", &log)
 		}
 	})
 }
@@ -207,7 +261,7 @@ func TestErrors(t *testing.T) {
 		var log bytes.Buffer
 		k := cluster(t, agent.DefaultCluster, api.Config{Address: s.URL, Token: token})
 		ctx, cancel := context.WithCancel(t.Context())
-		d := consul.New([]*agent.Agent{k}, func(consul.Facts) { t.Errorf("%s: facts", name) },
+		d := consul.New([]*agent.Agent{k}, func(consul.Change) { t.Errorf("%s: facts", name) },
 			slog.New(slog.NewTextHandler(cancelling{&log, cancel}, nil)))
 		if err := d.Run(ctx); err == nil {
 			t.Errorf("%s: no error", name)
