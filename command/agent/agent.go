@@ -63,6 +63,8 @@ type Agent struct {
 	plugins *plugins.Host
 	api     *httpapi.Server
 
+	consul consulParts
+
 	signals <-chan os.Signal // signals that stop the agent; nil if not watched
 }
 
@@ -112,6 +114,9 @@ func (a *Agent) open(w io.Writer) (err error) {
 		return err
 	}
 	if err := a.openAudit(); err != nil {
+		return err
+	}
+	if err := a.openConsul(); err != nil {
 		return err
 	}
 	if a.set.Server.Enabled {
@@ -238,6 +243,7 @@ func (a *Agent) openClient() error {
 	}
 	a.super = supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), a.log.With(monitor.ModuleKey, "client"))
 	cfg.DNS.Keeper = a.super
+	a.clientConsul(&cfg.Consul)
 	cfg.OwnDirs = a.ownDirs(cfg.StateDir, cfg.AllocDir)
 	cfg.Fingerprint.Reserved.Agent = a.ownPorts()
 	list, err := a.drivers(cfg.OwnDirs)
@@ -325,6 +331,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.ended("telemetry", parts, a.runTelemetry(parts)) })
 	if a.client != nil && a.set.Client.ConsulAPI.Address != "" {
 		group.Go(func() error { return a.ended("Consul API", parts, a.runConsulAPI(parts)) })
+	}
+	if a.consul.services != nil {
+		group.Go(func() error { return a.ended("registration in Consul", parts, a.runConsul(parts)) })
 	}
 	for _, ln := range a.http {
 		group.Go(func() error {

@@ -34,7 +34,7 @@ func TestConsul(t *testing.T) {
 	token := c.NewToken(t, `agent_prefix "" { policy = "read" }`)
 	out := &testbuffer.Buffer{}
 	a, err := build(t, out, "-dev", "-config", write(t, free+"server {\n services {\n consul = \"consul\"\n}\n}\n"+
-		"log_level = \"TRACE\"\nconsul {\n address = \""+c.Addr()+"\"\n token = \""+token+"\"\n}\n"))
+		"log_level = \"TRACE\"\nconsul {\n address = \""+c.Addr()+"\"\n token = \""+token+"\"\n auto_advertise = false\n}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,11 +12,17 @@ import (
 var reloadable = []string{"log_level", "server.raft_multiplier", "server.raft_snapshot_threshold",
 	"server.raft_snapshot_interval", "server.raft_trailing_logs", "server.num_schedulers", "server.enabled_schedulers",
 	"tls.http", "tls.rpc", "tls.verify_server_hostname", "tls.ca_file", "tls.cert_file", "tls.key_file", "tls.rpc_upgrade_mode",
-	"tls.verify_https_client", "tls.tls_cipher_suites", "tls.tls_min_version", "audit.enabled", "audit.sink", "audit.filter"}
+	"tls.verify_https_client", "tls.tls_cipher_suites", "tls.tls_min_version", "audit.enabled", "audit.sink", "audit.filter",
+	"consul.address", "consul.token", "consul.auth", "consul.timeout", "consul.namespace", "consul.ssl", "consul.verify_ssl",
+	"consul.ca_file", "consul.cert_file", "consul.key_file", "consul.grpc_address", "consul.grpc_ca_file", "consul.share_ssl",
+	"consul.auto_advertise", "consul.checks_use_advertise", "consul.tags", "consul.server_service_name", "consul.client_service_name",
+	"consul.server_http_check_name", "consul.server_rpc_check_name", "consul.server_serf_check_name", "consul.client_http_check_name",
+	"consul.server_failures_before_critical", "consul.server_failures_before_warning", "consul.client_failures_before_critical",
+	"consul.client_failures_before_warning"}
 
 // Reload reads the flags, the configuration files and the TLS files again, and applies the
 // reloadable keys. It logs the other keys that changed. It reopens the log file and the audit
-// log.
+// log, and the client detects Consul again.
 func (a *Agent) Reload() error {
 	if a.reload == nil {
 		return errors.New("this agent has no configuration files to reload")
@@ -41,6 +47,9 @@ func (a *Agent) Reload() error {
 		return fmt.Errorf("reload: %w", err)
 	}
 	if err := a.setAudit(set); err != nil {
+		return fmt.Errorf("reload: %w", err)
+	}
+	if err := a.reloadConsul(set); err != nil {
 		return fmt.Errorf("reload: %w", err)
 	}
 	a.level.Set(level)

@@ -434,6 +434,20 @@ func (s *Server) AttachNode(id string, node *rpc.Server) (detach func()) {
 	return s.rpc.AttachNode(id, node)
 }
 
+// Listeners returns the addresses on which this server listens for RPC and gossip. Without gossip, the latter is "".
+func (s *Server) Listeners() (rpc, serf string) {
+	rpc = s.listener.Addr().String()
+	pool := s.gossip.Load()
+	if pool == nil {
+		return rpc, ""
+	}
+	host, port, _ := net.SplitHostPort(s.cfg.SerfAddr) // validated when it was bound
+	if port == "0" {
+		port = strconv.Itoa(int(pool.Self().Port))
+	}
+	return rpc, net.JoinHostPort(host, port)
+}
+
 // RPCAddr returns the address for other agents.
 func (s *Server) RPCAddr() string { return s.advertise }
 

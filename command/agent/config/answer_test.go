@@ -122,8 +122,7 @@ func TestShownByUpstream(t *testing.T) {
 		"TLSConfig": {"EnableRPC": true, "CAFile": "/etc/ca.pem"}, "ACL": {"Enabled": true}, "UI": {"Enabled": true}
 	}`
 	got := DifferencesShown(answer(t, json.RawMessage(shown)))
-	want := []string{"client.server_join.retry_join", "consul.tags",
-		"server.job_tracked_versions", "telemetry.circonus_api_app"}
+	want := []string{"client.server_join.retry_join", "server.job_tracked_versions", "telemetry.circonus_api_app"}
 	if keys := refusedKeys(got); !slices.Equal(keys, want) {
 		t.Errorf("refused keys\n%q, want\n%q", keys, want)
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
-	mode "github.com/open-nomad/open-nomad/nomad/consul"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/acl"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/plan"
@@ -76,13 +75,9 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 	if err != nil {
 		return client.Config{}, err
 	}
-	agents, err := s.consulAgents()
-	if err != nil {
-		return client.Config{}, err
-	}
 	return client.Config{
 		Region: s.Region, Datacenter: s.Datacenter, Name: s.Name,
-		NodeClass: c.NodeClass, NodePool: c.NodePool, Meta: s.nodeMeta(agents), Consul: client.Consul{Agents: agents},
+		NodeClass: c.NodeClass, NodePool: c.NodePool, Meta: s.nodeMeta(), Consul: s.clientConsul(),
 		HTTPAddr: httpAddr, TLSEnabled: s.TLS.HTTP, DefaultIneligible: c.DefaultIneligible, NodeMaxAllocs: c.NodeMaxAllocs,
 		StateDir: cmp.Or(c.StateDir, filepath.Join(dir, "client")), AllocDir: allocDir, Ephemeral: s.Dev,
 		Servers: s.serverAddrs(), IntroToken: intro, AdoptNone: s.adoptNone, Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,
@@ -126,7 +121,7 @@ func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Conf
 	return fingerprint.Config{
 		Version: version.Number, Revision: version.Commit(), AdvertiseAddr: httpAddr, Services: c.NomadServiceDiscovery,
 		ConsulAPI: c.ConsulAPI.Address,
-		AllocDir:  allocDir, Interface: c.NetworkInterface, Loopback: s.Dev, AddressFamily: c.PreferredAddressFamily,
+		AllocDir:  allocDir, Interface: c.NetworkInterface, Loopback: s.Dev && !s.connect, AddressFamily: c.PreferredAddressFamily,
 		SpeedMbits: c.NetworkSpeed, SkipLinkLocal: s.optionSet("fingerprint.network.disallow_link_local"),
 		TotalCompute: c.CPUTotalCompute, MemoryMB: c.MemoryTotalMB, DiskMB: c.DiskTotalMB,
 		ReservableCores: c.ReservableCores,
@@ -183,6 +178,10 @@ func (s *Settings) ServerConfig(dir string) (server.Config, error) {
 	if err != nil {
 		return server.Config{}, err
 	}
+	identities, err := s.serverConsul()
+	if err != nil {
+		return server.Config{}, err
+	}
 	if s.Dev {
 		dir = ""
 	}
@@ -194,7 +193,7 @@ func (s *Settings) ServerConfig(dir string) (server.Config, error) {
 		LogStore:     logstore.Backend{Name: sv.RaftLogstore.Backend, NoFreelistSync: s.noFreelistSync()},
 		StartTimeout: sv.StartTimeout, Keyring: s.keyrings(),
 		Kinds: drivers.Table(), Workers: sv.workers(), Schedulers: sv.EnabledSchedulers, Scheduler: s.schedulerConfig(),
-		OIDCIssuer: sv.OIDCIssuer, Spiffe: sv.spiffe(), Consul: mode.Config{Setting: s.consulServices()},
+		OIDCIssuer: sv.OIDCIssuer, Spiffe: sv.spiffe(), Consul: identities,
 		PlanRejections: plan.Rejections{Enabled: sv.PlanRejectionTracker.Enabled, Threshold: sv.PlanRejectionTracker.NodeThreshold,
 			Window: sv.PlanRejectionTracker.NodeWindow},
 		AcceptAnyAudience: sv.AcceptAnyAudience, TokensToNodes: sv.RelayTokensToNodes,

@@ -7,12 +7,17 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/command/agent/config/decode"
 	"github.com/open-nomad/open-nomad/internal/consul"
+	"github.com/open-nomad/open-nomad/internal/testpki"
+	"github.com/open-nomad/open-nomad/nomad"
 	mode "github.com/open-nomad/open-nomad/nomad/consul"
 )
 
@@ -71,13 +76,24 @@ func TestConsul_Flags(t *testing.T) {
 	if got := consulNames(s); !slices.Equal(got, []string{"default=x:1"}) {
 		t.Errorf("blocks = %q", got)
 	}
-	cfg, err := s.ClientConfig(t.TempDir(), "127.0.0.1:4646")
-	if err != nil || len(cfg.Consul.Agents) != 1 || cfg.Consul.Agents[0].Name() != consul.DefaultCluster {
-		t.Errorf("clusters = %+v, %v", cfg.Consul.Agents, err)
+	sets, err := s.ConsulSettings()
+	if err != nil || len(sets) != 1 || sets[0].Name != consul.DefaultCluster || !s.DetectsConsul() {
+		t.Errorf("clusters = %+v, %v", sets, err)
 	}
 	if s, err = Parse([]string{"-dev"}); err != nil || len(s.Consul) > 0 {
 		t.Errorf("without a flag: %q, %v", consulNames(s), err)
 	}
+}
+
+// connect returns the agent of a block that is the only one.
+func connect(c *Consul) (*consul.Agent, error) {
+	s := Default()
+	s.Consul = []*Consul{c}
+	set, err := s.consulSettings(c)
+	if err != nil {
+		return nil, err
+	}
+	return consul.New(set)
 }
 
 // TestConsul_Requests checks the address, the token and the user of a request, from the block and from the environment.
@@ -113,7 +129,7 @@ func TestConsul_Requests(t *testing.T) {
 				c.block.Name = consul.DefaultCluster
 			}
 			c.block.VerifySSL = true
-			agent, err := c.block.agent()
+			agent, err := connect(&c.block)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,12 +148,209 @@ func TestConsul_Address(t *testing.T) {
 	for address, ok := range map[string]bool{"": true, "a:1": true, "https://a:1": true, "unix:///run/consul.sock": true,
 		`{{ "127.0.0.1" }}:8500`: true, `{{ "127.0.0.1 127.0.0.2" }}`: false, `{{ "" }}`: false, "ftp://a": false} {
 		c := Consul{Name: consul.DefaultCluster, Address: address, VerifySSL: true}
-		agent, err := c.agent()
+		agent, err := connect(&c)
 		if (err == nil) != ok {
 			t.Errorf("%q: error = %v", address, err)
 		}
 		if err == nil && agent.TLS() != strings.HasPrefix(address, "https") {
 			t.Errorf("%q: TLS = %v", address, agent.TLS())
+		}
+	}
+}
+
+// TestConsul_CanonicalAddress checks the address that the library gets.
+func TestConsul_CanonicalAddress(t *testing.T) {
+	for address, want := range map[string]string{"": "", "localhost:8500": "localhost:8500", "[2001:DB8::0:1]:8500": "[2001:db8::1]:8500",
+		"2001:DB8::1": "[2001:db8::1]", "https://[::0001]:8501": "https://[::1]:8501", "unix:///run/consul.sock": "unix:///run/consul.sock"} {
+		if got, err := consulAddress(address); err != nil || got != want {
+			t.Errorf("%q: %q, %v, want %q", address, got, err, want)
+		}
+	}
+}
+
+// TestConsul_Keys checks that each key of the block has an effect on the settings of a connection, on a part of the
+// agent, or is read by package agent.
+func TestConsul_Keys(t *testing.T) {
+	pair := testpki.New(t).Agent("localhost")
+	values := map[string]string{"address": `"10.0.0.1:1"`, "grpc_address": `"10.0.0.1:2"`, "timeout": `"9s"`, "ca_file": strconv.Quote(pair.CA),
+		"cert_file": strconv.Quote(pair.Cert) + "\nkey_file = " + strconv.Quote(pair.Key), "key_file": strconv.Quote(pair.Key) + "\ncert_file = " + strconv.Quote(pair.Cert),
+		"grpc_ca_file": strconv.Quote(pair.CA), "service_identity": "{ aud = [\"a\"] }", "task_identity": "{ aud = [\"a\"] }", "tags": `["a"]`}
+	// Package agent builds services and searches with these.
+	agent := []string{"server_service_name", "server_http_check_name", "server_serf_check_name", "server_rpc_check_name",
+		"server_failures_before_critical", "server_failures_before_warning", "client_service_name", "client_http_check_name",
+		"client_failures_before_critical", "client_failures_before_warning", "tags", "auto_advertise", "checks_use_advertise",
+		"server_auto_join", "client_auto_join"}
+	effect := func(text string) any {
+		s, err := load(t, map[string]string{"a.hcl": minimal + "consul {\n" + text + "\n}\n"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets, err := s.ConsulSettings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range sets {
+			sets[i].HTTP.Transport, sets[i].HTTP.HttpClient = nil, nil
+		}
+		return []any{sets, configs(t, s)}
+	}
+	before := effect("")
+	for _, f := range decode.Fields(reflect.ValueOf(Consul{})) {
+		value := values[f.Key]
+		switch {
+		case value != "" || f.Key == "name":
+		case f.Value.Kind() == reflect.Bool:
+			value = strconv.FormatBool(f.Key != "verify_ssl")
+		default:
+			value = `"other"`
+		}
+		if f.Key == "name" || slices.Contains(agent, f.Key) {
+			continue
+		}
+		if reflect.DeepEqual(effect(f.Key+" = "+value), before) {
+			t.Errorf("%s: has no effect", f.Key)
+		}
+	}
+}
+
+// TestConsul_Refused checks that wrong values are refused with the file, the key and the reason.
+func TestConsul_Refused(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing.pem")
+	for text, want := range map[string]string{
+		"name = \"a.b\"":                                                         `a.hcl:5: consul.name: invalid name "a.b"`,
+		"timeout = \"0s\"":                                                       "a.hcl:5: consul.timeout: must be above 0",
+		"address = \"ftp://a\"":                                                  `a.hcl:5: consul.address: unknown scheme "ftp"`,
+		"grpc_address = \"{{ 1 | nothing }}\"":                                   "a.hcl:5: consul.grpc_address: address template",
+		"ca_file = \"" + missing + "\"":                                          "a.hcl:5: consul.ca_file: open " + missing,
+		"cert_file = \"a.hcl\"":                                                  "a.hcl:5: consul.cert_file: ",
+		"server_service_name = \"\"":                                             "a.hcl:5: consul.server_service_name: must not be empty while auto_advertise is true",
+		"client_failures_before_warning = -1":                                    "a.hcl:5: consul.client_failures_before_warning: must not be negative",
+		"service_identity {}":                                                    "consul.service_identity.aud: is required",
+		"task_identity {\n ttl = \"1h\"\n}":                                      "consul.task_identity.aud: is required",
+		"task_identity {\n aud = [\"\"]\n}":                                      "a.hcl:6: consul.task_identity.aud: an audience must not be empty",
+		"task_identity {\n aud = [\"a\"]\n ttl = \"soon\"\n}":                    "a.hcl:7: consul.task_identity.ttl: \"soon\" is not a duration",
+		"task_identity {\n aud = [\"a\"]\n ttl = \"-1h\"\n}":                     "a.hcl:7: consul.task_identity.ttl: \"-1h\" is not a duration",
+		"task_identity {\n aud = [\"a\"]\n filepath = \"x\"\n}":                  "a.hcl:7: consul.task_identity.filepath: needs file = true",
+		"task_identity {\n aud = [\"a\"]\n file = true\n filepath = \"../x\"\n}": "a.hcl:8: consul.task_identity.filepath: \"../x\" is outside the task directory",
+		"service_identity {\n aud = [\"a\"]\n extra_claims {\n a = \"b\"\n}\n}":  "consul.service_identity.extra_claims: identities for Consul have the extra claims of their namespace",
+	} {
+		_, err := load(t, map[string]string{"a.hcl": minimal + "consul {\n" + text + "\n}\n"})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error\n%v, want\n%s", text, err, want)
+		}
+	}
+}
+
+// TestConsul_Identities checks the identities of a server, from files and of -dev-consul.
+func TestConsul_Identities(t *testing.T) {
+	s, err := load(t, map[string]string{"a.hcl": minimal + `consul {
+ service_identity {
+  aud = ["consul.io"]
+  ttl = "2h"
+ }
+}
+consul {
+ task_identity {
+  aud      = ["consul.io", "x"]
+  env      = true
+  file     = true
+  filepath = "local/token"
+ }
+}
+`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := s.ServerConfig(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (&nomad.WorkloadIdentity{Audience: []string{"consul.io"}, TTL: 2 * time.Hour}); !reflect.DeepEqual(cfg.Consul.ServiceIdentity, want) {
+		t.Errorf("service identity = %+v", cfg.Consul.ServiceIdentity)
+	}
+	want := &nomad.WorkloadIdentity{Audience: []string{"consul.io", "x"}, Env: true, File: true, Filepath: "local/token"}
+	if !reflect.DeepEqual(cfg.Consul.TaskIdentity, want) {
+		t.Errorf("task identity = %+v", cfg.Consul.TaskIdentity)
+	}
+	if s, err = Parse([]string{"-dev-consul"}); err != nil {
+		t.Fatal(err)
+	}
+	if cfg, err = s.ServerConfig(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	want = &nomad.WorkloadIdentity{Audience: []string{"consul.io"}, TTL: time.Hour}
+	if !reflect.DeepEqual(cfg.Consul, mode.Config{Setting: mode.Consul, ServiceIdentity: want, TaskIdentity: want}) || !s.Dev {
+		t.Errorf("-dev-consul: %+v", cfg.Consul)
+	}
+}
+
+// TestConsul_DevConnect checks that -dev-connect needs the program consul, and gives the node the machine's network.
+func TestConsul_DevConnect(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := Parse([]string{"-dev-connect"}); err == nil || !strings.Contains(err.Error(), "the program consul must be in PATH") {
+		t.Errorf("without the program: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(os.Getenv("PATH"), "consul"), nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Parse([]string{"-dev-connect"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := s.ClientConfig(t.TempDir(), "127.0.0.1:4646")
+	if err != nil || cfg.Fingerprint.Loopback || !slices.Equal(s.HTTPHosts(), []string{"127.0.0.1"}) {
+		t.Errorf("loopback network %v, API on %q, %v", cfg.Fingerprint.Loopback, s.HTTPHosts(), err)
+	}
+}
+
+// TestConsul_Changed checks that a reload reports the changed keys of a block, and the block if clusters are added.
+func TestConsul_Changed(t *testing.T) {
+	parse := func(text string) *Settings {
+		s, err := load(t, map[string]string{"a.hcl": minimal + text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for _, c := range []struct {
+		before, after string
+		want          []string
+	}{
+		{"consul {}\n", "consul {\n token = \"x\"\n address = \"a:1\"\n}\n", []string{"consul.address", "consul.token"}},
+		{"consul {}\n", "consul {\n task_identity {\n aud = [\"a\"]\n}\n}\n", []string{"consul.task_identity.aud"}},
+		{"consul {}\n", "consul {}\nconsul {\n name = \"west\"\n}\n", []string{"consul"}},
+		{"consul {}\n", "", []string{"consul"}},
+	} {
+		if got := Changed(parse(c.before), parse(c.after)); !slices.Equal(got, c.want) {
+			t.Errorf("%q to %q: %q, want %q", c.before, c.after, got, c.want)
+		}
+	}
+}
+
+// TestConsul_Precedence checks that files win over the environment.
+func TestConsul_Precedence(t *testing.T) {
+	t.Setenv("CONSUL_HTTP_SSL", "true")
+	t.Setenv("CONSUL_HTTP_SSL_VERIFY", "false")
+	t.Setenv("CONSUL_NAMESPACE", "of-environment")
+	t.Setenv("CONSUL_HTTP_ADDR", "environment:1")
+	for text, want := range map[string]string{
+		"": "environment:1 https skip=true of-environment",
+		"ssl = false\nverify_ssl = true\nnamespace = \"mine\"\naddress = \"file:1\"": "file:1 http skip=false mine",
+	} {
+		s, err := load(t, map[string]string{"a.hcl": minimal + "consul {\n" + text + "\n}\n"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets, err := s.ConsulSettings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := sets[0].HTTP
+		if got := fmt.Sprintf("%s %s skip=%v %s", h.Address, h.Scheme, h.TLSConfig.InsecureSkipVerify, h.Namespace); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
 }
@@ -163,14 +376,14 @@ func TestConsul_Secrets(t *testing.T) {
 // TestConsul_Node checks what a node with Consul has, and that a denied fingerprinter turns it off.
 func TestConsul_Node(t *testing.T) {
 	for name, c := range map[string]struct {
-		text     string
-		clusters int
-		image    string
+		text    string
+		detects bool
+		image   string
 	}{
-		"none":   {"", 0, ""},
-		"Consul": {"consul {}\n", 1, "docker.io/envoyproxy/envoy:v${NOMAD_envoy_version}"},
-		"meta":   {"consul {}\nclient {\n meta { \"connect.sidecar_image\" = \"mine\" }\n}\n", 1, "mine"},
-		"denied": {"consul {}\nclient {\n options = { \"fingerprint.denylist\" = \"consul\" }\n}\n", 0, ""},
+		"none":   {"", false, ""},
+		"Consul": {"consul {}\n", true, "docker.io/envoyproxy/envoy:v${NOMAD_envoy_version}"},
+		"meta":   {"consul {}\nclient {\n meta { \"connect.sidecar_image\" = \"mine\" }\n}\n", true, "mine"},
+		"denied": {"consul {}\nclient {\n options = { \"fingerprint.denylist\" = \"consul\" }\n}\n", false, ""},
 	} {
 		s, err := load(t, map[string]string{"a.hcl": minimal + c.text})
 		if err != nil {
@@ -180,8 +393,8 @@ func TestConsul_Node(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if len(cfg.Consul.Agents) != c.clusters || cfg.Meta["connect.sidecar_image"] != c.image {
-			t.Errorf("%s: %d clusters, image %q", name, len(cfg.Consul.Agents), cfg.Meta["connect.sidecar_image"])
+		if s.DetectsConsul() != c.detects || cfg.Meta["connect.sidecar_image"] != c.image {
+			t.Errorf("%s: detects Consul: %v, image %q", name, s.DetectsConsul(), cfg.Meta["connect.sidecar_image"])
 		}
 	}
 }

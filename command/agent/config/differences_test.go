@@ -11,6 +11,7 @@ import (
 // A part of upstream's configuration, without a role and a data_dir.
 const upstreamKeys = `
 consul { tags = ["edge"] }
+server { redundancy_zone = "a" }
 client {
   cni_path = "/opt/cni/bin"
   host_network "public" { cidr = "10.0.0.0/8" }
@@ -34,12 +35,12 @@ func TestDifferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Difference{
-		{file + ":2", "consul.tags", "registration in Consul: the agent does not start", true},
-		{file + ":8", "client.server_join.retry_join", "discovery of servers by provider=aws: the agent does not start", true},
-		{file + ":10", `plugin "podman"`, "neither this version nor plugin_dir has the driver: the node does not have it", false},
-		{file + ":6", "client.cpu_disable_dmidecode", "the agent never runs dmidecode: accepted without effect", false},
-		{file + ":12", "ui.show_cli_hints", "commands print no hints about the web UI: accepted without effect", false},
-		{file + ":7", `client.options "docker.cleanup.image"`, "unknown option: accepted without effect", false},
+		{file + ":3", "server.redundancy_zone", "redundancy zones (Nomad Enterprise): the agent does not start", true},
+		{file + ":9", "client.server_join.retry_join", "discovery of servers by provider=aws: the agent does not start", true},
+		{file + ":11", `plugin "podman"`, "neither this version nor plugin_dir has the driver: the node does not have it", false},
+		{file + ":7", "client.cpu_disable_dmidecode", "the agent never runs dmidecode: accepted without effect", false},
+		{file + ":13", "ui.show_cli_hints", "commands print no hints about the web UI: accepted without effect", false},
+		{file + ":8", `client.options "docker.cleanup.image"`, "unknown option: accepted without effect", false},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)

@@ -81,20 +81,21 @@ var flagTable = []flagRow{
 // laterFlags maps the flags whose feature does not exist yet to the name of the feature. The agent
 // refuses them.
 var laterFlags = map[string]string{
-	"dev-connect": "Consul", "dev-consul": "Consul", "dev-vault": "Vault",
+	"dev-vault":     "Vault",
 	"vault-address": "Vault", "vault-ca-file": "Vault", "vault-ca-path": "Vault", "vault-cert-file": "Vault",
 	"vault-create-from-role": "Vault", "vault-enabled": "Vault", "vault-key-file": "Vault", "vault-namespace": "Vault",
 	"vault-tls-server-name": "Vault", "vault-tls-skip-verify": "Vault",
 }
 
 // boolLater lists the laterFlags that take no value.
-var boolLater = []string{"dev-connect", "dev-consul", "dev-vault",
-	"vault-enabled", "vault-tls-skip-verify"}
+var boolLater = []string{"dev-vault", "vault-enabled", "vault-tls-skip-verify"}
 
 // Options holds the values of the flags.
 type Options struct {
-	dev    bool
-	config []string
+	dev bool
+	// devConsul and devConnect are -dev with a consul block, and with the service mesh.
+	devConsul, devConnect bool
+	config                []string
 	// otherMachine makes missing certificate files a warning.
 	otherMachine bool
 	introToken   string
@@ -109,6 +110,9 @@ type keyFlag struct{ name, path, text string }
 func Declare(set *flag.FlagSet) *Options {
 	o := &Options{}
 	set.BoolVar(&o.dev, "dev", false, "Run a server and a client in one process, in memory, on the loopback address.")
+	set.BoolVar(&o.devConsul, "dev-consul", false, "The same as -dev, with the Consul agent of this machine and identities for it.")
+	set.BoolVar(&o.devConnect, "dev-connect", false,
+		"The same as -dev-consul, for jobs of the service mesh: needs root, and the program consul in PATH.")
 	set.StringVar(&o.introToken, "client-intro-token", "",
 		"The introduction `token` of the first registration; the variable NOMAD_CLIENT_INTRO_TOKEN overrides it.")
 	set.BoolVar(&o.adoptNone, "adopt-none", false,
@@ -143,8 +147,16 @@ func Declare(set *flag.FlagSet) *Options {
 func (o *Options) Settings() (*Settings, error) {
 	s := Default()
 	s.otherMachine = o.otherMachine
-	if o.dev {
+	if o.dev = o.dev || o.devConsul || o.devConnect; o.dev {
 		s.presetDev()
+	}
+	if o.devConsul || o.devConnect {
+		s.presetConsul()
+	}
+	if o.devConnect {
+		if err := s.presetConnect(); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.load(o.config...); err != nil {
 		return nil, err

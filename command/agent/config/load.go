@@ -18,6 +18,7 @@ type Settings struct {
 	Config
 	Dev bool // the agent was started with -dev
 
+	connect    bool // with -dev-connect
 	introToken string
 	adoptNone  bool
 	names      []string // the host names in the configured addresses

@@ -1,0 +1,56 @@
+package config
+
+import (
+	"path/filepath"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	mode "github.com/open-nomad/open-nomad/nomad/consul"
+)
+
+// serverConsul returns what the servers have of Consul.
+func (s *Settings) serverConsul() (out mode.Config, err error) {
+	out.Setting = s.consulServices()
+	c := s.DefaultConsul()
+	if c == nil {
+		return out, nil
+	}
+	if out.ServiceIdentity, err = s.consulIdentity("service_identity", &c.ServiceIdentity); err != nil {
+		return out, err
+	}
+	out.TaskIdentity, err = s.consulIdentity("task_identity", &c.TaskIdentity)
+	return out, err
+}
+
+// consulIdentity returns the identity of the block with a key, nil without one.
+func (s *Settings) consulIdentity(name string, c *Identity) (*nomad.WorkloadIdentity, error) {
+	if c.isZero() && !s.setsConsul(name) {
+		return nil, nil
+	}
+	fault := func(key, format string, args ...any) error { return s.Fault("consul."+name+"."+key, format, args...) }
+	out := &nomad.WorkloadIdentity{Audience: c.Aud, Env: c.Env, File: c.File, Filepath: c.Filepath}
+	var err error
+	switch {
+	case len(c.Aud) == 0:
+		return nil, fault("aud", `is required: use the audience of the auth method in Consul, such as aud = ["consul.io"]`)
+	case slices.Contains(c.Aud, ""):
+		return nil, fault("aud", "an audience must not be empty")
+	case c.Filepath != "" && !c.File:
+		return nil, fault("filepath", "needs file = true")
+	case c.Filepath != "" && !filepath.IsLocal(c.Filepath):
+		return nil, fault("filepath", "%q is outside the task directory: use a relative path", c.Filepath)
+	case len(c.ExtraClaims) > 0:
+		return nil, fault("extra_claims", "identities for Consul have the extra claims of their namespace: set them there")
+	case c.TTL != "":
+		out.TTL, err = time.ParseDuration(c.TTL)
+	}
+	if err != nil || out.TTL < 0 {
+		return nil, fault("ttl", "%q is not a duration of at least 0, such as 1h", c.TTL)
+	}
+	return out, nil
+}
+
+// isZero reports whether no key of the block is set.
+func (c *Identity) isZero() bool { return reflect.DeepEqual(*c, Identity{}) }

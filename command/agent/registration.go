@@ -1,0 +1,134 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/command/agent/advertise"
+	"github.com/open-nomad/open-nomad/command/agent/config"
+	"github.com/open-nomad/open-nomad/internal/consul"
+	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
+	"github.com/open-nomad/open-nomad/nomad/monitor"
+)
+
+const (
+	// ownServices is the owner of the agent's own services among those of the reconciler.
+	ownServices = "agent"
+	// deregisterWithin limits how long the exit of the agent waits for Consul.
+	deregisterWithin = 2 * time.Second
+)
+
+// consulParts are what the agent has of Consul. Without a consul block it is empty.
+type consulParts struct {
+	agents   []*consul.Agent       // of all clusters
+	services *reconcile.Reconciler // of the default cluster, nil without one
+}
+
+// agent returns the agent of a cluster, nil without one.
+func (p *consulParts) agent(cluster string) *consul.Agent {
+	at := slices.IndexFunc(p.agents, func(a *consul.Agent) bool { return a.Name() == cluster })
+	if at < 0 {
+		return nil
+	}
+	return p.agents[at]
+}
+
+// openConsul makes the connections to Consul. It makes no request.
+func (a *Agent) openConsul() error {
+	settings, err := a.set.ConsulSettings()
+	if err != nil {
+		return err
+	}
+	if len(settings) > 1 {
+		a.log.Warn("multiple Consul configurations: jobs can use the cluster default only, the others are detected")
+	}
+	for _, s := range settings {
+		agent, err := consul.New(s)
+		if err != nil {
+			return fmt.Errorf("consul %q: %w", s.Name, err)
+		}
+		a.consul.agents = append(a.consul.agents, agent)
+	}
+	if own := a.consul.agent(consul.DefaultCluster); own != nil {
+		a.consul.services = reconcile.New(reconcile.Config{Agent: own, Reap: a.set.Client.Enabled, Failed: a.notRegistered,
+			Log: a.log.With(monitor.ModuleKey, "consul")})
+	}
+	return nil
+}
+
+// clientConsul adds the connections to what the client has of Consul.
+func (a *Agent) clientConsul(c *client.Consul) {
+	if a.set.DetectsConsul() {
+		c.Agents, c.Services = a.consul.agents, a.consul.services
+	}
+}
+
+// notRegistered logs that Consul refuses one of the agent's own services, or accepts it again.
+func (a *Agent) notRegistered(owner string, s reconcile.State) {
+	if owner != ownServices {
+		return
+	}
+	if s.Err == nil {
+		a.log.Info("the agent's own service is registered in Consul again", "service", s.Name)
+		return
+	}
+	a.log.Error("the agent's own service cannot be registered in Consul: the token of the consul block needs service:write for it, "+
+		"and agent:read", "service", s.Name, "err", consul.Redact(s.Err))
+}
+
+// runConsul keeps the services of this agent registered until ctx ends. Those of workloads then stay. The agent's own are
+// deregistered.
+func (a *Agent) runConsul(ctx context.Context) error {
+	a.advertise(a.set)
+	err := a.consul.services.Run(ctx)
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), deregisterWithin)
+	defer cancel()
+	if err := a.consul.services.Leave(leaving, ownServices); err != nil {
+		a.log.Warn("deregister the agent's own services in Consul", "err", consul.Redact(err))
+	}
+	return err
+}
+
+// reloadConsul applies the consul blocks of new settings. Other clusters need a restart.
+func (a *Agent) reloadConsul(set *config.Settings) error {
+	settings, err := set.ConsulSettings()
+	if err != nil {
+		return err
+	}
+	for _, s := range settings {
+		if agent := a.consul.agent(s.Name); agent != nil {
+			if err := agent.Replace(s); err != nil {
+				return fmt.Errorf("consul %q: %w", s.Name, err)
+			}
+		}
+	}
+	if a.consul.services != nil && set.DefaultConsul() != nil {
+		a.advertise(set)
+	}
+	return nil
+}
+
+// advertise sets the agent's own services. Consul gets them when it is reachable.
+func (a *Agent) advertise(set *config.Settings) {
+	c := advertise.Config{Block: set.DefaultConsul(), Server: a.server != nil, Client: a.client != nil,
+		HTTP:  advertise.Address{Bind: a.http[0].Addr().String(), Advertise: a.addr},
+		HTTPS: set.TLS.HTTP, ClientCerts: set.TLS.VerifyHTTPSClient, Log: a.log}
+	if a.server != nil {
+		rpc, serf := a.server.Listeners()
+		c.RPC = advertise.Address{Bind: rpc, Advertise: a.server.RPCAddr()}
+		if m := a.server.Self(); serf != "" {
+			c.Serf = advertise.Address{Bind: serf, Advertise: net.JoinHostPort(m.Addr.String(), strconv.Itoa(int(m.Port)))}
+		}
+	}
+	list, err := advertise.Services(c)
+	if err != nil {
+		a.log.Error("the agent's own services are not registered in Consul", "err", err)
+		return
+	}
+	a.consul.services.Set(ownServices, list)
+}
