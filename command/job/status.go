@@ -131,7 +131,7 @@ func describe(j *api.Job) string {
 		rows = append(rows, term.Row("Native Services", strings.Join(native, ",")+" (provider \"consul\" in the job file)"))
 	}
 	if len(unmapped) > 0 {
-		rows = append(rows, term.Row("Consul Services", strings.Join(unmapped, ",")+" (not native: run the job file again to map them)"))
+		rows = append(rows, term.Row("Consul Services", strings.Join(unmapped, ",")+" (registered by nodes with Consul)"))
 	}
 	return term.Pairs(rows)
 }

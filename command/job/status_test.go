@@ -26,7 +26,7 @@ func TestDescribe_Consul(t *testing.T) {
 	j.TaskGroups[0].Services = append(j.TaskGroups[0].Services, &api.Service{Name: "web", Provider: "nomad", DeclaredProvider: "consul"})
 	j.TaskGroups[1].Tasks[0].Services = []*api.Service{{Name: "old", Provider: "consul"}}
 	got := describe(j)
-	for _, row := range []string{"Native Services = web (provider ", "Consul Services = old (not native: run the job file again"} {
+	for _, row := range []string{"Native Services = web (provider ", "Consul Services = old (registered by nodes with Consul)"} {
 		if !strings.Contains(strings.Join(strings.Fields(got), " "), row) {
 			t.Errorf("no row %q in:\n%s", row, got)
 		}

@@ -9,11 +9,13 @@
 // or any file, and starts no goroutines.
 //
 // A finding is lost if running jobs or records need a feature that this version does not
-// have. A driver that is not built in is reported but is not lost: external drivers of Nomad work. Stopped and dead
-// jobs do not count.
+// have. A driver that is not built in is reported but is not lost: external drivers of Nomad work. What jobs use of Consul is
+// not lost either: Consul lists what it needs, and what must change to leave Consul. Stopped and dead jobs do not count.
 package migrate
 
 import (
+	"slices"
+
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/unserved"
 )
@@ -53,7 +55,8 @@ type Report struct {
 	Features      []Finding
 	Nodes         []Finding
 	Unprivileged  *Unprivileged
-	Configuration []Key // nil if no configuration was read
+	Consul        *Consul // nil if no job and no node uses it
+	Configuration []Key   // nil if no configuration was read
 	Steps         []Step
 	// Lost reports whether this version does not serve something in use.
 	Lost bool
@@ -68,7 +71,11 @@ func New(in Input) *Report {
 	for range in.State.Nodes(nil) {
 		r.ClientNodes++
 	}
+	r.Consul = ofConsul(in.State)
 	for _, f := range unserved.List(in.State) {
+		if slices.Contains(served, f.Name) {
+			continue
+		}
 		r.Features = append(r.Features, Finding{Name: f.Name, Count: f.Count, Effect: f.Effect, Jobs: f.Jobs, Lost: true})
 	}
 	r.Features = append(r.Features, refusedOptions(in.State)...)

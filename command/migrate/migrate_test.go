@@ -89,6 +89,12 @@ func upstream() []record {
 		job("backup", "raw_exec", nil, m{"Type": "batch", "Multiregion": m{"Regions": []any{m{"Name": "global"}}}}),
 		job("web", "podman", m{"Services": []any{m{"Name": "web", "Provider": "consul"}},
 			"Constraints": []any{m{"LTarget": "${attr.consul.version}", "RTarget": ">= 1.8.0", "Operand": "semver"}}}, nil),
+		job("mesh", "podman", m{"Constraints": []any{m{"LTarget": "${attr.consul.datacenter}", "RTarget": "east", "Operand": "="}},
+			"Services": []any{m{"Name": "api_v1", "Provider": "consul", "PortLabel": "9001",
+				"Connect": m{"SidecarService": m{}}, "Identity": m{"Name": "consul-service_api_v1-9001", "Audience": []string{"consul.io"}}}},
+			"Tasks": []any{m{"Name": "t", "Driver": "podman", "Consul": m{}, "Config": m{"image": "api"},
+				"Identities": []any{m{"Name": "consul_default", "Audience": []string{"consul.io"}}}},
+				m{"Name": "connect-proxy-api", "Kind": "connect-proxy:api_v1", "Driver": "podman"}}}, nil),
 		job("old", "podman", nil, m{"Stop": true, "Status": "dead"}),
 		job("db", "exec2", m{"Volumes": m{"data": m{"Name": "data", "Type": "csi", "Source": "vol"}}}, nil),
 		{csiVolumeType, m{"ID": "vol", "Namespace": "default", "PluginID": "ebs"}},
@@ -119,24 +125,22 @@ func TestUpstreamState(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s|%d|%s|%t", f.Name, f.Count, strings.Join(f.Jobs, ","), f.Lost))
 	}
 	want := []string{
-		"consul service|1|default/web|true",
 		"csi volumes|1||true",
 		"multiregion|1|default/backup|true",
 		"volume csi|1|default/db|true",
 		"CSI plugin ebs|1||true",
-		"attribute attr.consul.*|1|default/web|true",
 		"driver lxc|1||false",
-		"driver podman|2|default/web|false",
+		"driver podman|2|default/mesh,default/web|false",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if !r.Lost || r.Index != 7 || r.Jobs != 4 || r.ClientNodes != 3 {
+	if !r.Lost || r.Index != 7 || r.Jobs != 5 || r.ClientNodes != 3 {
 		t.Errorf("Lost %t, index %d, %d jobs, %d nodes", r.Lost, r.Index, r.Jobs, r.ClientNodes)
 	}
 	text := unwrapped(r)
 	for _, want := range []string{"multiregion blocks of 1 job have no effect: each region runs its part independently\n      default/backup",
-		"driver podman is on 2 nodes; 1 job needs it: install its program on the new clients\n      default/web",
+		"driver podman is on 2 nodes; 2 jobs need it: install its program on the new clients\n      default/mesh, default/web",
 		"driver lxc is on 1 node; no job needs it", "stop every open-nomad server", "does not serve everything"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
@@ -150,7 +154,7 @@ var update = flag.Bool("update", false, "rewrite the golden file")
 // about the migration.
 func TestDocumentedOutput(t *testing.T) {
 	const golden, page = "testdata/report.txt", "../../website/content/docs/migrate.md"
-	keys := []migrate.Key{{Place: "/etc/nomad.d/nomad.hcl:12", Key: "consul.address", Effect: "Consul: the agent does not start",
+	keys := []migrate.Key{{Place: "/etc/nomad.d/nomad.hcl:12", Key: "vault.address", Effect: "Vault: the agent does not start",
 		Refused: true},
 		{Place: "/etc/nomad.d/nomad.hcl:31", Key: "disable_update_check", Effect: "the agent never checks for updates: accepted without effect"}}
 	got := checked(t, archive(t, upstream()...), nil, keys).Text(term.Short) + "\n"

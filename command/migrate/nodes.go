@@ -102,7 +102,7 @@ func nodeParts(n *nomad.Node) []string {
 			parts["CSI plugin "+name] = true
 		}
 	}
-	for _, service := range []string{"consul", "vault"} {
+	for _, service := range []string{"vault"} {
 		if n.Attributes[service+".version"] != "" {
 			parts[attributesOf(service)] = true
 		}
@@ -113,7 +113,7 @@ func nodeParts(n *nomad.Node) []string {
 func attributesOf(service string) string { return "attribute attr." + service + ".*" }
 
 // jobNeeds returns the drivers of a job that this version does not have, and the attributes
-// of Consul and Vault in its constraints and affinities.
+// of Vault in its constraints and affinities.
 func jobNeeds(j *nomad.Job) []string {
 	needs, known := map[string]bool{}, drivers.Table()
 	targets := func(constraints []*nomad.Constraint, affinities []*nomad.Affinity) {
@@ -139,7 +139,7 @@ func jobNeeds(j *nomad.Job) []string {
 
 func needsOf(needs map[string]bool, targets ...string) {
 	for _, target := range targets {
-		for _, service := range []string{"consul", "vault"} {
+		for _, service := range []string{"vault"} {
 			if strings.Contains(target, "${attr."+service+".") {
 				needs[attributesOf(service)] = true
 			}

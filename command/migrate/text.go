@@ -23,6 +23,9 @@ func (r *Report) Text(detail term.Detail) string {
 	}
 	findings(&b, "Features in use that this version does not serve", r.Features, detail)
 	findings(&b, "Drivers and plugins that are not part of clients of this version", r.Nodes, detail)
+	if r.Consul != nil {
+		r.Consul.text(&b)
+	}
 	section(&b, "Configuration")
 	for _, k := range r.Configuration {
 		place := ""

@@ -161,3 +161,33 @@ func TestConsulRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestNativeFaults checks what must change in the file of a stored job before servers without Consul accept it, and that the
+// job remains as it is.
+func TestNativeFaults(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*nomad.Job, *nomad.TaskGroup)
+		want   string
+	}{
+		"nothing":          {func(*nomad.Job, *nomad.TaskGroup) {}, ""},
+		"its own faults":   {func(j *nomad.Job, tg *nomad.TaskGroup) { tg.Name, tg.Count = "", -1 }, ""},
+		"connect":          {func(_ *nomad.Job, tg *nomad.TaskGroup) { tg.Services[0].Connect = &nomad.ConsulConnect{} }, "connect is a feature of Consul"},
+		"task of the mesh": {func(_ *nomad.Job, tg *nomad.TaskGroup) { tg.Tasks[0].Kind = "connect-proxy:web" }, ""},
+		"kind":             {func(_ *nomad.Job, tg *nomad.TaskGroup) { tg.Services[0].Kind = "mesh-gateway" }, "kind is a feature of Consul"},
+		"name":             {func(_ *nomad.Job, tg *nomad.TaskGroup) { tg.Services[0].Name = "a_b" }, "the name is malformed"},
+		"namespace":        {func(_ *nomad.Job, tg *nomad.TaskGroup) { tg.Consul.Namespace = "team" }, "Consul namespaces are not supported"},
+		"no tasks":         {func(_ *nomad.Job, tg *nomad.TaskGroup) { tg.Tasks, tg.RestartPolicy = nil, nil }, ""},
+	} {
+		job := ofConsul()
+		job.TaskGroups[0].Services = []*nomad.Service{{Name: "web", Provider: "consul"}}
+		c.change(job, job.TaskGroups[0])
+		before := codec.Copy(job)
+		got := NativeFaults(job)
+		if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.Contains(got[0].Error(), c.want)) {
+			t.Errorf("%s: NativeFaults() = %v, want %q", name, got, c.want)
+		}
+		if !reflect.DeepEqual(job, before) {
+			t.Errorf("%s: NativeFaults() changes the job", name)
+		}
+	}
+}

@@ -26,6 +26,36 @@ func (v *View) Comparable(old *nomad.Job) *nomad.Job {
 	return out
 }
 
+// NativeFaults returns the errors that servers without Consul have about the file of a stored job, and servers with Consul
+// have not. Without one, the servers map the services when the file is registered. Tasks that the servers added for the
+// service mesh are not in the file.
+func NativeFaults(stored *nomad.Job) []error {
+	job := codec.Copy(stored)
+	jobrules.Canonicalize(job) // Nomad may have other defaults
+	for _, tg := range job.TaskGroups {
+		for _, t := range tg.Tasks {
+			t.Kind = ""
+		}
+	}
+	before := faultsOf(jobrules.Validate(job))
+	undeclare(job)
+	toNative(job)
+	return slices.DeleteFunc(append(faultsOf(jobrules.Validate(job)), jobrules.NeedsConsul(job)...), func(err error) bool {
+		return slices.ContainsFunc(before, func(b error) bool { return b.Error() == err.Error() })
+	})
+}
+
+// faultsOf returns the individual errors of jobrules.Validate.
+func faultsOf(err error) []error {
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		return all.Unwrap()
+	}
+	if err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
 // undeclare restores the provider of the job file.
 func undeclare(job *nomad.Job) {
 	for _, tg := range job.TaskGroups {

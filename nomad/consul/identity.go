@@ -2,7 +2,7 @@ package consul
 
 import "github.com/open-nomad/open-nomad/nomad"
 
-// LoginAlg is the signing algorithm of identities for Consul. The auth method that "setup consul" creates accepts no other.
+// LoginAlg is the signing algorithm of identities for Consul. An auth method that a command of Nomad created accepts no other.
 const LoginAlg = nomad.IdentityAlgRS256
 
 // Identities are those with which services and tasks of new jobs log in to Consul. nil adds none.
