@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -240,9 +241,9 @@ func canonical(t *testing.T, text string) *nomad.Job {
 	return job
 }
 
-// refusals returns the errors about what this version does not have.
+// refusals returns the errors about what this version does not have, with servers without Consul.
 func refusals(j *nomad.Job) (out []string) {
-	err := jobrules.Validate(j)
+	err := errors.Join(append(jobrules.NeedsConsul(j), jobrules.Validate(j))...)
 	if err == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consul"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
+	"github.com/open-nomad/open-nomad/nomad/mesh"
 )
 
 // maxRefused limits the errors about services of Consul.
@@ -43,7 +44,7 @@ func (v *View) consulFaults(who Asker, job *nomad.Job) []error {
 	case consul.Native:
 		return jobrules.NeedsConsul(job)
 	case consul.Consul:
-		return slices.Concat(jobrules.OtherCluster(job), mixedProviders(job))
+		return slices.Concat(jobrules.OtherCluster(job), mixedProviders(job), mesh.Validate(job))
 	}
 	return append(consulRefused(who, job), jobrules.NeedsConsul(job)...)
 }

@@ -7,6 +7,8 @@ import (
 	internal "github.com/open-nomad/open-nomad/internal/consul"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consul"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
+	"github.com/open-nomad/open-nomad/nomad/mesh"
 )
 
 // What a node needs for services of Consul and for identities. Nomad has the same constraints.
@@ -18,8 +20,12 @@ const (
 	identityVersion = ">= 1.7.0-a"
 )
 
-// toConsul prepares a canonical job for Consul: clusters, constraints and identities. A second call changes nothing.
+// toConsul prepares a canonical job for Consul: clusters, tasks of the service mesh, constraints and identities. A second call
+// changes nothing.
 func (w *write) toConsul() {
+	if mesh.Inject(w.job) {
+		jobrules.Canonicalize(w.job)
+	}
 	for _, tg := range w.job.TaskGroups {
 		defaultClusters(tg)
 		tg.Constraints = constrainConsul(tg.Constraints, tg.Consul, tg.Services)

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
+	"github.com/open-nomad/open-nomad/nomad/mesh"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -39,6 +40,9 @@ func Check(job *nomad.Job, table kinds.Table) (errs, warns []string) {
 	jobrules.Canonicalize(job)
 	names := table.Names(nil)
 	err := validate(job, names)
+	if more := mesh.Validate(job); len(more) > 0 {
+		err = errors.Join(append(more, err)...)
+	}
 	if err == nil {
 		err = errors.Join(builtinConfigs(job, names)...)
 	}

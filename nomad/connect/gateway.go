@@ -1,6 +1,9 @@
 package connect
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Gateway makes a group a gateway of a Consul service mesh.
 type Gateway struct {
@@ -89,4 +92,20 @@ type MeshConfigEntry struct {
 // TerminatingConfigEntry configures a terminating gateway.
 type TerminatingConfigEntry struct {
 	Services []*LinkedService
+}
+
+// RestrictsTLS reports whether a gateway has versions or ciphers of TLS, for all listeners or for one service.
+func (e *IngressConfigEntry) RestrictsTLS() bool {
+	if e == nil {
+		return false
+	}
+	all := []*GatewayTLSConfig{e.TLS}
+	for _, l := range e.Listeners {
+		for _, s := range l.Services {
+			all = append(all, s.TLS)
+		}
+	}
+	return slices.ContainsFunc(all, func(t *GatewayTLSConfig) bool {
+		return t != nil && (t.TLSMinVersion != "" || t.TLSMaxVersion != "" || len(t.CipherSuites) > 0)
+	})
 }

@@ -1,6 +1,6 @@
 // Package connect defines the blocks of a job for a Consul service mesh: the proxy of a service, its upstreams, and gateways.
-// They are part of ConsulConnect of package nomad. Package jobrules rejects jobs with them, because this project has no
-// service mesh; the types keep jobs of other servers readable.
+// They are part of ConsulConnect of package nomad. It also has the names of what the servers add for them: see package
+// nomad/mesh.
 package connect
 
 // ExposeConfig lists paths that a sidecar proxy exposes without mutual TLS.
