@@ -129,6 +129,7 @@ type Client struct {
 	facts     fingerprint.Facts // about host; used by one goroutine at a time
 	clouds    *cloud.Detector
 	consul    *consul.Detector
+	discovery discovery
 	drivers   *driverset.Set
 	devices   *devices.Set
 	users     *driverset.Users

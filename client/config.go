@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/allocs"
@@ -86,6 +87,8 @@ type Consul struct {
 	Services *reconcile.Reconciler
 	// ServiceAuthMethod and TaskAuthMethod are the auth methods of Consul in which identities of services and tasks log in.
 	ServiceAuthMethod, TaskAuthMethod string
+	// FindServers returns RPC addresses of servers, "host:port", when the known servers do not answer. nil for none.
+	FindServers func(context.Context) ([]string, error)
 }
 
 // LogSinks configures the log sinks of the node.

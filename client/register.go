@@ -80,6 +80,7 @@ func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
 			c.log.Warn("register node", "err", err)
 		}
 		waits = errors.Is(err, servers.ErrNone) // log it once, not with every attempt
+		c.discover(ctx, err)
 		back.Max = c.denied(err)
 		if err := back.WaitJitter(ctx); err != nil {
 			return 0, err
@@ -193,6 +194,7 @@ func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
 		}
 		c.missed.Store(true)
 		c.log.Warn("node heartbeat", "err", err)
+		c.discover(ctx, err)
 		if err := back.WaitJitter(ctx); err != nil {
 			return err
 		}

@@ -95,6 +95,14 @@ func (r *Remote) Replace(addrs []string) {
 	r.SetAddrs(addrs)
 }
 
+// Found records servers that were found when none of the known ones answered. The configured servers stay in the list.
+func (r *Remote) Found(addrs []string) {
+	r.mu.Lock()
+	seeds := r.seeds
+	r.mu.Unlock()
+	r.SetAddrs(withSeeds(addrs, seeds))
+}
+
 // Learn records the servers and the number of nodes that a server reported. Configured
 // addresses stay in the list, because they may be the only ones reachable through a firewall.
 func (r *Remote) Learn(servers []*nomad.NodeServerInfo, nodes int) {
@@ -111,12 +119,18 @@ func (r *Remote) Learn(servers []*nomad.NodeServerInfo, nodes int) {
 	r.nodes = nodes
 	seeds := r.seeds
 	r.mu.Unlock()
+	r.SetAddrs(withSeeds(addrs, seeds))
+}
+
+// withSeeds returns addrs with the seeds that it lacks.
+func withSeeds(addrs, seeds []string) []string {
+	out := slices.Clone(addrs)
 	for _, s := range seeds {
-		if !slices.Contains(addrs, s) {
-			addrs = append(addrs, s)
+		if !slices.Contains(out, s) {
+			out = append(out, s)
 		}
 	}
-	r.SetAddrs(addrs)
+	return out
 }
 
 func sameSet(a, b []string) bool {

@@ -247,3 +247,17 @@ func TestRebalanceAfter(t *testing.T) {
 		}
 	}
 }
+
+// Found servers replace those that did not answer. The configured ones stay.
+func TestFound(t *testing.T) {
+	r := remote(&fleet{}, "seed:1")
+	r.Learn([]*nomad.NodeServerInfo{{RPCAdvertiseAddr: "old:1"}}, 1)
+	r.Found([]string{"new:1", "seed:1"})
+	if got := slices.Sorted(slices.Values(r.Addrs())); !slices.Equal(got, []string{"new:1", "seed:1"}) {
+		t.Errorf("servers = %q", got)
+	}
+	r.Found([]string{"newer:1"})
+	if got := slices.Sorted(slices.Values(r.Addrs())); !slices.Equal(got, []string{"newer:1", "seed:1"}) {
+		t.Errorf("servers = %q", got)
+	}
+}

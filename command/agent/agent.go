@@ -220,6 +220,7 @@ func (a *Agent) openServer() error {
 		return err
 	}
 	cfg.LogStore.Name = a.set.Server.RaftLogstore.Backend
+	a.serverConsul(&cfg)
 	cfg.TLS, cfg.Audit, cfg.Monitor, cfg.Profiles = a.certs, a.audit, a.monitor, a.profiles
 	if a.server, err = server.New(cfg, a.log.With(monitor.ModuleKey, "nomad")); err != nil {
 		return err

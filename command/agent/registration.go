@@ -12,8 +12,10 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/advertise"
 	"github.com/open-nomad/open-nomad/command/agent/config"
 	"github.com/open-nomad/open-nomad/internal/consul"
+	"github.com/open-nomad/open-nomad/internal/consul/discover"
 	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/monitor"
+	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
 const (
@@ -66,6 +68,21 @@ func (a *Agent) clientConsul(c *client.Consul) {
 	if a.set.DetectsConsul() {
 		c.Agents, c.Services = a.consul.agents, a.consul.services
 	}
+	if b := a.set.DefaultConsul(); b != nil && b.ClientAutoJoin {
+		c.FindServers = a.finder(b, advertise.TagRPC).First
+	}
+}
+
+// serverConsul adds the discovery of other servers to the configuration of the server.
+func (a *Agent) serverConsul(c *server.Config) {
+	if b := a.set.DefaultConsul(); b != nil && b.ServerAutoJoin {
+		c.Discover = a.finder(b, advertise.TagSerf).All
+	}
+}
+
+// finder finds servers by a tag.
+func (a *Agent) finder(b *config.Consul, tag string) discover.Finder {
+	return discover.Finder{Agent: a.consul.agent(b.Name), Service: b.ServerServiceName, Tag: tag}
 }
 
 // notRegistered logs that Consul refuses one of the agent's own services, or accepts it again.

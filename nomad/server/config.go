@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -57,6 +58,9 @@ type Config struct {
 	RetryJoin     []string
 	RetryInterval time.Duration
 	RetryMax      int
+	// Discover returns gossip addresses of servers, "host:port", which this server joins while it has no cluster or no
+	// leader. The answer may have its own address. Default: none.
+	Discover func(context.Context) ([]string, error)
 	// RejoinAfterLeave rejoins the known servers even if this server had left.
 	RejoinAfterLeave bool
 	// GossipKey encrypts gossip; 16, 24 or 32 bytes.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -18,3 +19,20 @@ var OtherBuilds = otherBuilds
 
 // BrokerEnabled reports whether this server delivers evaluations.
 func (s *Server) BrokerEnabled() bool { return s.broker.Enabled() }
+
+// Standing and Need are the parts of the decision to search for servers.
+type (
+	Standing = standing
+	Need     = need
+)
+
+// NewStanding returns a Standing.
+func NewStanding(empty, led bool, peers, expect int) Standing {
+	return standing{empty, led, peers, expect}
+}
+
+// NewNeed returns the Need of a server that starts.
+func NewNeed(start time.Time) *Need { return &need{led: start} }
+
+// Arises calls arises.
+func (n *Need) Arises(s Standing, now time.Time) bool { return n.arises(s, now) }

@@ -325,6 +325,7 @@ func (s *Server) Run(ctx context.Context) error {
 	part(&asking, ctx, "catching up", s.catchUp)
 	part(&asking, ctx, "bootstrap", s.begin)
 	part(&asking, ctx, "join", s.retryJoin)
+	part(&asking, ctx, "discovery", s.discover)
 	part(&asking, ctx, "regrouping", s.regroup)
 	part(&asking, ctx, "succession", s.succeed)
 	part(&asking, ctx, "previous leaders", s.leaveHung)
