@@ -1,5 +1,7 @@
 job "mesh" {
   group "api" {
+    shutdown_delay = "2s"
+
     network {
       mode = "bridge"
     }
@@ -34,6 +36,8 @@ job "mesh" {
   }
 
   group "web" {
+    shutdown_delay = "2s"
+
     network {
       mode = "bridge"
     }

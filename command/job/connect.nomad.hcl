@@ -5,6 +5,9 @@ job "mesh" {
   # The group "api" offers a service to the mesh. It listens on the loopback interface of its own network, so that only
   # its proxy reaches it.
   group "api" {
+    # Callers that have read the address of the service get the time to read it again before the tasks are stopped.
+    shutdown_delay = "2s"
+
     network {
       mode = "bridge"
     }
@@ -43,6 +46,8 @@ job "mesh" {
 
   # The group "web" calls the service through its own proxy.
   group "web" {
+    shutdown_delay = "2s"
+
     network {
       mode = "bridge"
     }

@@ -3,6 +3,14 @@ package job
 import (
 	"reflect"
 	"testing"
+
+	"github.com/open-nomad/open-nomad/command/agent/httpapi"
+	"github.com/open-nomad/open-nomad/drivers"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consul"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // TestExamples checks that each short example is the long one without comments, and that the example of the mesh has a
@@ -38,5 +46,28 @@ func TestRunLine(t *testing.T) {
 	const want = `nomad job run -check-index 7 -var="a=b" -consul-namespace="team" x.hcl`
 	if got := p.runLine(planCommand().EnvOf([]string{"x.hcl"}), 7); got != want {
 		t.Errorf("runLine() = %s, want %s", got, want)
+	}
+}
+
+// TestExamples_Valid checks that servers accept the examples. That of the mesh needs servers with Consul.
+func TestExamples_Valid(t *testing.T) {
+	identity := &nomad.WorkloadIdentity{Audience: []string{"consul.io"}}
+	s, _ := servertest.Start(t, func(cfg *server.Config) {
+		cfg.Kinds = drivers.Table()
+		cfg.Consul = consul.Config{Setting: consul.Consul, ServiceIdentity: identity, TaskIdentity: identity}
+	})
+	for name, text := range map[string][]byte{"example": example, "short": exampleShort, "connect": exampleConnect,
+		"short connect": exampleConnectShort} {
+		j := parsed(t, string(text))
+		ns := nomad.DefaultNamespace
+		j.Namespace = &ns
+		job, err := httpapi.CanonicalJob(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := &message.JobValidateRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global", Namespace: ns}}
+		if out := servertest.Read[message.JobValidateResponse](t, s, "Job.Validate", req); out.Error != "" || out.Warnings != "" {
+			t.Errorf("%s: %s %s", name, out.Error, out.Warnings)
+		}
 	}
 }

@@ -118,7 +118,7 @@ For tasks in a namespace other than default, create a role with the name nomad-<
 // errDeleted means that somebody else deleted an object.
 var errDeleted = errors.New("it was deleted")
 
-// compare warns about an auth method that existed and has keys at another URL.
+// compare warns about an auth method that existed, and has keys at another URL or accepts other signatures.
 func (s *session) compare(ctx context.Context) error {
 	ctx, cancel := s.agent.Within(ctx)
 	defer cancel()
@@ -128,6 +128,15 @@ func (s *session) compare(ctx context.Context) error {
 	}
 	if at, _ := m.Config["JWKSURL"].(string); at != s.url {
 		s.env.Warnf("Warning: the auth method reads the keys from %s, not from -jwks-url. Use -destroy first to change it.", term.Cell(at))
+	}
+	accepted, ok := m.Config["JWTSupportedAlgs"].([]any)
+	if !ok {
+		accepted = []any{"RS256"} // the default of Consul
+	}
+	for _, alg := range algorithms {
+		if !slices.Contains(accepted, any(alg)) {
+			s.env.Warnf("Warning: the auth method does not accept %s: add it to JWTSupportedAlgs for identities with this signature.", alg)
+		}
 	}
 	return nil
 }

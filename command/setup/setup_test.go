@@ -126,6 +126,24 @@ func TestCreate_Completes(t *testing.T) {
 	}
 }
 
+// TestCreate_Algorithms checks the warning about an auth method of Nomad, which accepts one algorithm.
+func TestCreate_Algorithms(t *testing.T) {
+	for _, algs := range [][]string{{"RS256"}, nil} {
+		a := started(t, "")
+		config := map[string]any{"JWKSURL": "http://localhost:4646/.well-known/jwks.json"}
+		if algs != nil {
+			config["JWTSupportedAlgs"] = algs
+		}
+		if _, _, err := adminOf(t, a).AuthMethodCreate(&api.ACLAuthMethod{Name: methodName, Type: "jwt", Config: config}, nil); err != nil {
+			t.Fatal(err)
+		}
+		const want = "Warning: the auth method does not accept EdDSA: add it to JWTSupportedAlgs for identities with this signature.\n"
+		if code, _, errs := command("-y"); code != 0 || errs != want {
+			t.Errorf("%q: exit code %d, %q, want %q", algs, code, errs, want)
+		}
+	}
+}
+
 func adminOf(t *testing.T, a *testconsul.Agent) *api.ACL {
 	t.Helper()
 	c, err := api.NewClient(&api.Config{Address: a.Addr(), Token: a.Management()})
