@@ -435,6 +435,12 @@ func (a *Allocations) Checks(allocID string, q *QueryOptions) (AllocCheckStatuse
 	return out, err
 }
 
+// ConsulServices returns the services of an allocation that its node registers in Consul. It exists only in open-nomad.
+func (a *Allocations) ConsulServices(allocID string, q *QueryOptions) ([]*AllocConsulService, error) {
+	out, _, err := get[[]*AllocConsulService](a.client, clientAllocPath(allocID, "/services"), q)
+	return out, err
+}
+
 // GC makes the node of a stopped allocation remove its files.
 func (a *Allocations) GC(alloc *Allocation, q *QueryOptions) error {
 	_, err := a.client.query(clientAllocPath(alloc.ID, "/gc"), nil, q)

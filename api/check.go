@@ -1,6 +1,8 @@
 package api
 
-// AllocCheckStatus is the latest result of a check of a native service.
+import "time"
+
+// AllocCheckStatus is the latest result of a check of a service.
 type AllocCheckStatus struct {
 	ID         string
 	Check      string
@@ -16,3 +18,13 @@ type AllocCheckStatus struct {
 
 // AllocCheckStatuses holds the results of an allocation by check ID.
 type AllocCheckStatuses map[string]AllocCheckStatus
+
+// AllocConsulService is a service of an allocation that its node registers in Consul. It exists only in open-nomad.
+type AllocConsulService struct {
+	ID, Name string
+	Task     string    // "" for a service of the group
+	Status   string    // pending, registered or failed
+	Since    time.Time // of the registration, or of the first failure in a row
+	Failures int       // in a row
+	Error    string    // of the last attempt
+}

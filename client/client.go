@@ -258,7 +258,7 @@ func (c *Client) openEndpoint(parts Parts) (err error) {
 		Region: c.cfg.Region, AccessControl: c.cfg.Access.Enabled, DisableRemoteExec: c.cfg.DisableRemoteExec,
 		Session: c.session.ID, Identity: c.id, Servers: link{c}, Access: c.access,
 		Tickets: ticket.NewVerifier(c.id.ID, c.serverKeys, time.Now),
-		Node:    endpointNode{c}, Allocs: c.allocs, Checks: c.checks, Drivers: c.drivers, Artifacts: c.artifacts,
+		Node:    endpointNode{c}, Allocs: c.allocs, Checks: c.checks, Consul: c.consulStates(), Drivers: c.drivers, Artifacts: c.artifacts,
 		Volumes: c.volumes.Manager, Host: c.stats, Meta: c.meta, Monitor: parts.Monitor, Profiles: parts.Profiles,
 		Observer: c.meter, Log: c.log,
 	})

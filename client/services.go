@@ -3,10 +3,13 @@ package client
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/service"
+	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
 // openServices creates the registrar of native services, unless they are disabled, and the checks with the results of
@@ -25,6 +28,39 @@ func (c *Client) openServices() {
 		cfg.Consul = r
 	}
 	c.checks = check.New(cfg, stored)
+}
+
+// consulStates returns the states of the node's services in Consul, nil if the node has none.
+func (c *Client) consulStates() consul.States {
+	if r := c.cfg.Consul.Services; r != nil {
+		return r
+	}
+	return nil
+}
+
+// HasAllocation reports whether an allocation was placed on this node, as far as its state has it. Before the allocations
+// of the previous agent are restored, it has none.
+func (c *Client) HasAllocation(id string) bool {
+	select {
+	case <-c.restored:
+		return c.allocs.Has(id)
+	default:
+		return false
+	}
+}
+
+// ConsulService adds an event to the tasks of a service of an owner that Consul does not register, or registers again.
+func (c *Client) ConsulService(owner string, s reconcile.State) {
+	id, workload, _ := strings.Cut(owner, "/")
+	e, err := c.allocs.Find(id)
+	if err != nil {
+		return // it is not a service of an allocation, or that has ended
+	}
+	if workload == catalog.GroupWorkload(e.Runner.Alloc().TaskGroup) {
+		e.Runner.EmitAll(consul.Event(s))
+		return
+	}
+	e.Runner.Emit(workload, consul.Event(s))
 }
 
 // inConsul returns the services of this agent in Consul, nil if the node has none.

@@ -27,6 +27,7 @@ const (
 	TaskMainDead                 = "Main Tasks Dead"
 	TaskHookFailed               = "Task hook failed"
 	TaskHookMessage              = "Task hook message"
+	TaskConsul                   = "Consul" // open-nomad only
 	TaskTemplate                 = "Template"
 	TaskRestoreFailed            = "Failed Restoring Task"
 	TaskWaitingShuttingDownDelay = "Waiting for shutdown delay"

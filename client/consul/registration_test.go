@@ -4,13 +4,19 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/consul/api"
+
 	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/service"
+	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 const allocID = "11111111-2222-3333-4444-555555555555"
@@ -178,4 +184,44 @@ func TestToken(t *testing.T) {
 			}
 		})
 	}
+}
+
+// states has the states of services by owner.
+type states map[string][]reconcile.State
+
+func (s states) States(owner string) []reconcile.State { return s[owner] }
+
+// TestReport checks the states of services, and that neither they nor events contain the body of an answer of Consul.
+func TestReport(t *testing.T) {
+	w := group()
+	since := time.Unix(1000, 0)
+	denied := fmt.Errorf("register service: %w", api.StatusError{Code: 403, Body: "token s.secret is unknown"})
+	got := consul.Report(states{
+		allocID + "/group-g": {{ID: "1", Name: "new"}, {ID: "2", Name: "fine", Registered: true, Since: since}},
+		allocID + "/t":       {{ID: "3", Name: "denied", Since: since, Failures: 4, Err: denied}},
+		"another/t":          {{ID: "4"}},
+	}, w.Alloc)
+	want := []*message.ConsulService{
+		{ID: "1", Name: "new", Status: "pending"},
+		{ID: "2", Name: "fine", Status: "registered", Since: since},
+		{ID: "3", Name: "denied", Task: "t", Status: "failed", Since: since, Failures: 4, Error: "unexpected status 403"},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("Report() = %v, want %v", texts(got), texts(want))
+	}
+	event := consul.Event(reconcile.State{Name: "denied", Failures: 3, Err: denied})
+	if !strings.HasPrefix(event.Message, `service "denied" is not registered in Consul after 3 attempts: unexpected status 403. `) ||
+		strings.Contains(event.Message, "secret") {
+		t.Errorf("event %q", event.Message)
+	}
+	if event := consul.Event(reconcile.State{Name: "denied", Registered: true}); !strings.Contains(event.Message, "again") {
+		t.Errorf("event after a success %q", event.Message)
+	}
+}
+
+func texts(list []*message.ConsulService) (out []string) {
+	for _, s := range list {
+		out = append(out, fmt.Sprintf("%+v", *s))
+	}
+	return out
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocs"
 	"github.com/open-nomad/open-nomad/client/check"
+	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/taskrunner"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
@@ -18,6 +19,7 @@ import (
 type allocations struct {
 	allocs  *allocs.Set
 	results *check.Set
+	consul  consul.States // nil: the node has no Consul
 }
 
 // restart restarts one task, all running tasks or, with AllTasks, also the finished ones.
@@ -96,12 +98,17 @@ func (h allocations) collectAll(context.Context, *rpc.Call, *message.NodeSpecifi
 	return &message.GenericResponse{}, nil
 }
 
-// checks returns the latest results of the checks of the allocation's services.
+// checks returns the latest results of the checks of the allocation's services, and the states of those in Consul.
 func (h allocations) checks(_ context.Context, _ *rpc.Call, req *message.AllocChecksRequest) (*message.AllocChecksResponse, error) {
-	if _, err := h.allocs.Find(req.AllocID); err != nil {
+	e, err := h.allocs.Find(req.AllocID)
+	if err != nil {
 		return nil, err
 	}
-	return &message.AllocChecksResponse{Results: h.results.Results(req.AllocID)}, nil
+	out := &message.AllocChecksResponse{Results: h.results.Results(req.AllocID)}
+	if h.consul != nil {
+		out.Consul = consul.Report(h.consul, e.Runner.Alloc())
+	}
+	return out, nil
 }
 
 // setPause pauses or runs a task against its schedule, or returns it to its schedule.

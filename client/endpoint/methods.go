@@ -16,7 +16,7 @@ func (s *Service) methods() []method {
 }
 
 func (s *Service) allocMethods() []method {
-	h := allocations{allocs: s.cfg.Allocs, results: s.cfg.Checks}
+	h := allocations{allocs: s.cfg.Allocs, results: s.cfg.Checks, consul: s.cfg.Consul}
 	return []method{
 		handle("Allocations.Checks", "ClientAllocations.Checks",
 			ofAlloc(s, func(r *message.AllocChecksRequest) string { return r.AllocID }, acl.ReadJob), h.checks),

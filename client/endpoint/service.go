@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocs"
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/check"
+	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/hoststats"
 	"github.com/open-nomad/open-nomad/client/hostvolume"
@@ -45,6 +46,7 @@ type Config struct {
 	Node      Node
 	Allocs    *allocs.Set
 	Checks    *check.Set
+	Consul    consul.States // nil: the node has no Consul
 	Drivers   *driverset.Set
 	Artifacts *artifact.Fetcher
 	Volumes   *hostvolume.Manager

@@ -57,8 +57,8 @@ func (a *Agent) openConsul() error {
 		a.consul.agents = append(a.consul.agents, agent)
 	}
 	if own := a.consul.agent(consul.DefaultCluster); own != nil {
-		a.consul.services = reconcile.New(reconcile.Config{Agent: own, Reap: a.set.Client.Enabled, Failed: a.notRegistered,
-			Log: a.log.With(monitor.ModuleKey, "consul")})
+		a.consul.services = reconcile.New(reconcile.Config{Agent: own, Reap: a.set.Client.Enabled, Owns: a.placed,
+			Failed: a.notRegistered, Log: a.log.With(monitor.ModuleKey, "consul")})
 	}
 	return nil
 }
@@ -85,9 +85,16 @@ func (a *Agent) finder(b *config.Consul, tag string) discover.Finder {
 	return discover.Finder{Agent: a.consul.agent(b.Name), Service: b.ServerServiceName, Tag: tag}
 }
 
-// notRegistered logs that Consul refuses one of the agent's own services, or accepts it again.
+// placed reports whether an allocation was placed on the node of this agent.
+func (a *Agent) placed(alloc string) bool { return a.client != nil && a.client.HasAllocation(alloc) }
+
+// notRegistered reports that Consul refuses a service, or accepts it again: one of the agent's own in the log, another one
+// as an event of its tasks.
 func (a *Agent) notRegistered(owner string, s reconcile.State) {
 	if owner != ownServices {
+		if a.client != nil {
+			a.client.ConsulService(owner, s)
+		}
 		return
 	}
 	if s.Err == nil {

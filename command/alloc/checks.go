@@ -20,8 +20,8 @@ func checksCommand() term.Command {
 	return term.Command{
 		Name: "alloc checks", Args: "<allocation>", MinArgs: 1, MaxArgs: 1,
 		Short: "Show the latest results of the checks of an allocation",
-		Long: "Shows the result of each check of the services of an allocation, from the node that runs it. A check that has not " +
-			"run yet is pending. The result of a check with on_update = \"ignore\" has the mode readiness: deployments do not wait for it.",
+		Long: "Shows the result of each check of the services of an allocation, from the node that runs it, and the services that " +
+			"the node registers in Consul. A check that has not run yet, or that Consul does not have, is pending. The result of a check with on_update = \"ignore\" has the mode readiness: deployments do not wait for it.",
 		Setup: func(f *term.Flags) term.Run {
 			o := &checksOptions{}
 			f.DetailVar(&o.detail, "Print full IDs.")
@@ -47,6 +47,7 @@ func (o *checksOptions) run(ctx context.Context, e *term.Env) error {
 	for _, c := range sortedChecks(results) {
 		e.Println("\n" + o.describe(c))
 	}
+	printConsul(ctx, e, at.client, at.alloc)
 	return nil
 }
 
@@ -77,9 +78,14 @@ func sortedChecks(results api.AllocCheckStatuses) []api.AllocCheckStatus {
 	return out
 }
 
-// checks prints the results of an allocation that has checks. It prints nothing if its node does not answer.
+// checks prints the results of an allocation that has checks, and its services in Consul. It prints nothing if its node does
+// not answer.
 func (o *statusOptions) checks(ctx context.Context, e *term.Env, c *api.Client, a *api.Allocation) {
-	if !hasChecks(a) || a.ClientStatus != api.AllocClientStatusRunning && a.ClientStatus != api.AllocClientStatusPending {
+	if !active(a) {
+		return
+	}
+	defer printConsul(ctx, e, c, a)
+	if !hasChecks(a) {
 		return
 	}
 	results, err := c.Allocations().Checks(a.ID, query(ctx, a))
@@ -93,13 +99,22 @@ func (o *statusOptions) checks(ctx context.Context, e *term.Env, c *api.Client, 
 	e.Printf("\nNomad Service Checks:\n%s\n", term.Table(rows))
 }
 
+// active reports whether the node of an allocation may run its tasks.
+func active(a *api.Allocation) bool {
+	return a.ClientStatus == api.AllocClientStatusRunning || a.ClientStatus == api.AllocClientStatusPending
+}
+
 // hasChecks reports whether a service of the allocation's group or tasks has a check.
 func hasChecks(a *api.Allocation) bool {
+	return hasService(a, func(s *api.Service) bool { return len(s.Checks) > 0 })
+}
+
+// hasService reports whether a service of the allocation's group or tasks matches.
+func hasService(a *api.Allocation, matches func(*api.Service) bool) bool {
 	group := groupOf(a)
 	if group == nil {
 		return false
 	}
-	checked := func(s *api.Service) bool { return len(s.Checks) > 0 }
-	return slices.ContainsFunc(group.Services, checked) ||
-		slices.ContainsFunc(group.Tasks, func(t *api.Task) bool { return slices.ContainsFunc(t.Services, checked) })
+	return slices.ContainsFunc(group.Services, matches) ||
+		slices.ContainsFunc(group.Tasks, func(t *api.Task) bool { return slices.ContainsFunc(t.Services, matches) })
 }

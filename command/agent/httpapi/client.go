@@ -37,6 +37,8 @@ func (s *Server) clientRoutes() []web.Route {
 				return nil
 			}, func(o *message.AllocStatsResponse) (any, error) { return o.Stats, nil })},
 		{Methods: "GET", Path: alloc + "/checks", CORS: true, Handle: allocChecks()},
+		{Methods: "GET", Path: alloc + "/services", CORS: true, Handle: web.Read("ClientAllocations.Checks", ofChecks,
+			func(o *message.AllocChecksResponse) (any, error) { return o.Consul, nil })},
 		{Methods: "GET", Path: alloc + "/sandbox", CORS: true,
 			Handle: web.Read("ClientAllocations.Sandbox", func(r *web.Request, q *message.AllocSandboxRequest) error {
 				q.AllocID, q.Task = r.Param, r.Query.Get("task")
@@ -64,8 +66,13 @@ func rendered(o *message.AllocTemplatesResponse) (any, error) { return o.Tasks, 
 
 // allocChecks returns the handler of health checks, which two routes share.
 func allocChecks() web.Handler {
-	return web.Read("ClientAllocations.Checks", func(r *web.Request, q *message.AllocChecksRequest) error { q.AllocID = r.Param; return nil },
+	return web.Read("ClientAllocations.Checks", ofChecks,
 		func(o *message.AllocChecksResponse) (any, error) { return o.Results, nil })
+}
+
+func ofChecks(r *web.Request, q *message.AllocChecksRequest) error {
+	q.AllocID = r.Param
+	return nil
 }
 
 // ofNode sets the node of a node-scoped route: the node_id of the query, or the node of this agent.
