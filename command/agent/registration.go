@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client"
@@ -29,6 +30,7 @@ const (
 type consulParts struct {
 	agents   []*consul.Agent       // of all clusters
 	services *reconcile.Reconciler // of the default cluster, nil without one
+	refused  atomic.Bool           // the agent's own services are
 }
 
 // agent returns the agent of a cluster, nil without one.
@@ -98,11 +100,15 @@ func (a *Agent) notRegistered(owner string, s reconcile.State) {
 		return
 	}
 	if s.Err == nil {
-		a.log.Info("the agent's own service is registered in Consul again", "service", s.Name)
+		if a.consul.refused.CompareAndSwap(true, false) {
+			a.log.Info("the agent's own services can be registered in Consul again")
+		}
 		return
 	}
-	a.log.Error("the agent's own service cannot be registered in Consul: the token of the consul block needs service:write for it, "+
-		"and agent:read", "service", s.Name, "err", consul.Redact(s.Err))
+	if a.consul.refused.CompareAndSwap(false, true) { // one line for all of them
+		a.log.Error("the agent's own services cannot be registered in Consul: with status 403, give the token of the consul block "+
+			"service:write for them", "service", s.Name, "err", s.Err)
+	}
 }
 
 // runConsul keeps the services of this agent registered until ctx ends. Those of workloads then stay. The agent's own are
