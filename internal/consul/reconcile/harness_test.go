@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/internal/consul"
 	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
 	"github.com/open-nomad/open-nomad/internal/testconsul"
@@ -39,11 +40,13 @@ const (
 
 // network carries requests to the stand-in without sockets, so that a bubble of testing/synctest owns the time.
 type network struct {
-	consul *testconsul.Agent
+	consul     *testconsul.Agent
+	reconciler *reconcile.Reconciler
 
 	mu     sync.Mutex
 	faults func(*http.Request) fault
-	log    []string // method, path without /v1/agent, token
+	delay  func(*http.Request) time.Duration // before and after a request is served, nil for none
+	log    []string                          // method, path without /v1/agent, token
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -58,7 +61,14 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	if n.faults != nil {
 		f = n.faults(r)
 	}
+	before, after := time.Duration(0), time.Duration(0)
+	if n.delay != nil {
+		before, after = n.delay(r), n.delay(r)
+	}
 	n.mu.Unlock()
+	if err := backoff.Sleep(r.Context(), before); err != nil {
+		return nil, err
+	}
 	switch f {
 	case refused:
 		return nil, syscall.ECONNREFUSED
@@ -78,7 +88,7 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
-	return w.Result(), nil
+	return w.Result(), backoff.Sleep(r.Context(), after)
 }
 
 func answer(status int) *http.Response {
@@ -96,6 +106,18 @@ func (n *network) set(f fault, text string) {
 			return f
 		}
 		return served
+	}
+}
+
+// slow makes requests take some time whose method and path contain a text.
+func (n *network) slow(d time.Duration, text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.delay = func(r *http.Request) time.Duration {
+		if strings.Contains(r.Method+" "+r.URL.Path, text) {
+			return d / 2
+		}
+		return 0
 	}
 }
 
@@ -191,4 +213,30 @@ func equal(t *testing.T, what string, got []string, want ...string) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%s:\n got %q\nwant %q", what, got, want)
 	}
+}
+
+// tokenFault makes requests with a token fail.
+func tokenFault(f fault, token string) func(*http.Request) fault {
+	return func(r *http.Request) fault {
+		if r.Header.Get("X-Consul-Token") == token && r.Method != http.MethodGet {
+			return f
+		}
+		return served
+	}
+}
+
+// once makes the first request fail.
+func once(f fault, first *bool) func(*http.Request) fault {
+	return func(*http.Request) fault {
+		if *first {
+			*first = false
+			return f
+		}
+		return served
+	}
+}
+
+// direct returns a connection that has no faults.
+func (n *network) direct(t testing.TB) *consul.Agent {
+	return (&network{consul: n.consul}).agent(t, "")
 }

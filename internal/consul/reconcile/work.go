@@ -23,9 +23,6 @@ const (
 // slots are the limits of the lanes.
 var slots = [lanes]int{urgent: 32, normal: 4, updating: 4}
 
-// errInterrupted means that a removal or the end of Run has ended a request.
-var errInterrupted = errors.New("interrupted")
-
 // job is a request about a service.
 type job struct {
 	item             *item
@@ -184,9 +181,6 @@ func (r *Reconciler) work(ctx context.Context, j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := j.item
-	if ctx.Err() != nil && err != nil && answer == 0 {
-		err = errInterrupted
-	}
 	i.cancel()
 	i.busy, i.cancel = false, nil
 	r.inUse[j.lane]--
@@ -209,9 +203,6 @@ func (r *Reconciler) deregistered(j *job, err error) {
 		return
 	}
 	i.attempted()
-	if err == errInterrupted {
-		return
-	}
 	if err != nil {
 		r.failed(i, err, now)
 		return
@@ -242,7 +233,6 @@ func (r *Reconciler) registered(j *job, err error, answer int) {
 	}
 	i.fresh = false
 	switch {
-	case err == errInterrupted:
 	case errors.Is(err, errNoToken):
 		i.err, i.retryAt = errNoToken, now.Add(retryUnit)
 	case err != nil:
