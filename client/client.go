@@ -36,6 +36,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/catalogue"
 	"github.com/open-nomad/open-nomad/client/check"
+	"github.com/open-nomad/open-nomad/client/consul/token"
 	"github.com/open-nomad/open-nomad/client/devices"
 	"github.com/open-nomad/open-nomad/client/dns"
 	"github.com/open-nomad/open-nomad/client/driverset"
@@ -143,6 +144,7 @@ type Client struct {
 	api       *taskhook.API
 	bundles   *workloadapi.Bundles // of the SPIFFE Workload API
 	services  *service.Registrar   // nil if native services are disabled
+	tokens    *token.Node          // of workloads in Consul, nil without Consul
 	catalogue *catalogue.Cache     // nil without a DNS server
 	dns       *dns.Server          // nil if it is disabled
 	checks    *check.Set
@@ -245,6 +247,7 @@ func (c *Client) openParts(parts Parts) (err error) {
 	c.clouds = cloud.New(c.cfg.Clouds, c.addCloud, c.log)
 	c.consul = consul.New(c.cfg.Consul.Agents, c.changeConsul, c.log)
 	c.openServices()
+	c.openTokens()
 	c.openDNS()
 	return nil
 }
@@ -409,7 +412,7 @@ func (c *Client) Run(ctx context.Context) error {
 	if c.remote != nil {
 		group.Go(func() error { return c.remote.Run(ctx) })
 	}
-	endServices := c.runServices(ctx)
+	endServices, endTokens := c.runServices(ctx), c.runTokens(ctx)
 	err = group.Wait()
 	c.background.Wait()
 	if c.cfg.Ephemeral {
@@ -417,6 +420,7 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 	c.allocs.Close()
 	endServices()
+	endTokens()
 	if c.cfg.Ephemeral {
 		c.clear() // files that tasks which did not stop in time have created since
 	}

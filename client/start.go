@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/client/allocnet"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -37,6 +38,9 @@ func (c *Client) prepare(ctx context.Context) (later []*nomad.Allocation, err er
 	c.awaitClouds(ctx)
 	c.restoreVolumes(ctx)
 	stored := c.allocs.Stored()
+	c.tokens.Leftovers(func(alloc string) bool {
+		return slices.ContainsFunc(stored, func(a *nomad.Allocation) bool { return a.ID == alloc })
+	})
 	c.openNetworks()
 	c.networks.AbandonOthers(stored)
 	boot, err := c.db.Boot()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/consul"
+	"github.com/open-nomad/open-nomad/client/consul/token"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -40,6 +41,7 @@ type Deps struct {
 	AllocDir string   // the client's alloc_dir
 	Networks Networks // the network namespaces of allocations, nil for none
 	Drivers  Drivers
+	Tokens   *token.Node        // nil: no Consul
 	Services *service.Registrar // nil: native services are not enabled
 	Consul   consul.Reconciler  // nil: the node has no Consul
 	Checks   *check.Set         // nil: no checks
@@ -57,7 +59,7 @@ type Config struct {
 	Node       *nomad.Node
 	Region     string
 	Identities Identities
-	Tokens     consul.Tokens // nil: the allocation has no tokens of Consul
+	Tokens     *token.Manager // of Consul
 	Tasks      Tasks
 	Start      Start
 	Log        *slog.Logger
@@ -73,8 +75,10 @@ func Order(c Config) []hook.Hook {
 		newMaxRunHook(c),
 		newNetworkHook(c),
 		newIdentitiesHook(c),
+		newConsulHook(c),
 		observeHook{checks},
 		newGroupServiceHook(c),
+		newConsulEndHook(c),
 		checks,
 		newHealthHook(c),
 	}

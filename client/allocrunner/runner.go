@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/allochook"
+	"github.com/open-nomad/open-nomad/client/consul/token"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/identity"
 	"github.com/open-nomad/open-nomad/client/state"
@@ -34,11 +35,12 @@ import (
 
 // Runner runs one allocation. Its methods may be called concurrently.
 type Runner struct {
-	cfg   Config
-	log   *slog.Logger
-	group *nomad.TaskGroup // as of the first version of the allocation
-	hooks hook.List        // never changes
-	ids   *identity.Manager
+	cfg    Config
+	log    *slog.Logger
+	group  *nomad.TaskGroup // as of the first version of the allocation
+	hooks  hook.List        // never changes
+	ids    *identity.Manager
+	tokens *token.Manager
 
 	wake      wake.Signal   // a state changed
 	updates   wake.Signal   // the update hooks must run
@@ -62,7 +64,7 @@ type Runner struct {
 	preKilling, preKilled bool             // the pre-kill hooks have begun, or finished
 	expired               bool             // max_run_duration has passed: poststop tasks end too
 	killing               map[string]bool
-	notes                 []*nomad.TaskEvent        // for the tasks that do not exist yet
+	notes                 []note                    // for the tasks that do not exist yet
 	network               *nomad.AllocNetworkStatus // nil for the host's network
 	netNS                 string                    // "" for the host's network
 	fault                 string                    // why the tasks could not be run
@@ -92,8 +94,11 @@ func New(cfg Config) (*Runner, error) {
 	r.ids = identity.New(identity.Config{
 		Alloc: cfg.Alloc, Node: cfg.Node, Region: cfg.Region, RPC: cfg.RPC, Store: cfg.Store, Log: cfg.Log,
 	})
+	r.tokens = cfg.AllocHooks.Tokens.NewManager(token.Config{Alloc: cfg.Alloc, Node: cfg.Node, Region: cfg.Region, Identities: r.ids,
+		Emit: r.announce})
 	r.hooks = hook.List{Kind: "alloc_hook", Unmeasured: cfg.TaskHooks.Metrics.NoHooks, Log: r.log, Hooks: allochook.Order(allochook.Config{
-		Deps: cfg.AllocHooks, Alloc: cfg.Alloc, Node: cfg.Node, Region: cfg.Region, Identities: r.ids, Tasks: r, Start: r, Log: cfg.Log,
+		Deps: cfg.AllocHooks, Alloc: cfg.Alloc, Node: cfg.Node, Region: cfg.Region, Identities: r.ids, Tokens: r.tokens, Tasks: r,
+		Start: r, Log: cfg.Log,
 	})}
 	return r, nil
 }
@@ -181,9 +186,11 @@ func (r *Runner) begin(ctx context.Context, got prepared, work *sync.WaitGroup) 
 	r.tasks = tasks
 	notes := r.notes
 	r.mu.Unlock()
-	for _, e := range notes {
-		for _, t := range tasks {
-			t.Emit(e)
+	for _, n := range notes {
+		for name, t := range tasks {
+			if n.task == "" || n.task == name {
+				t.Emit(n.event)
+			}
 		}
 	}
 	r.setBegun()

@@ -31,7 +31,28 @@ func (r *Runner) Stopped() <-chan struct{} { return r.stopAsked }
 func (r *Runner) Note(message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.notes = append(r.notes, &nomad.TaskEvent{Type: nomad.TaskHookMessage, Message: message, DisplayMessage: message})
+	r.notes = append(r.notes, note{event: &nomad.TaskEvent{Type: nomad.TaskHookMessage, Message: message, DisplayMessage: message}})
+}
+
+// note is an event for a task, or for all tasks if the name is "".
+type note struct {
+	task  string
+	event *nomad.TaskEvent
+}
+
+// announce adds an event to a task, or to all tasks if the name is "". Before the tasks start, the event is kept for them.
+func (r *Runner) announce(task string, e *nomad.TaskEvent) {
+	r.mu.Lock()
+	tasks := r.tasks // replaced as a whole, never changed
+	if tasks == nil {
+		r.notes = append(r.notes, note{task, e})
+	}
+	r.mu.Unlock()
+	for name, t := range tasks {
+		if task == "" || task == name {
+			t.Emit(e)
+		}
+	}
 }
 
 // AssignUser returns the uid that a task will have, and stores it before files get this owner. A

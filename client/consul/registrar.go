@@ -19,6 +19,8 @@ type Tokens interface {
 	// Token returns a function that returns the secret of the token of an identity, "" while there is none. workload is
 	// the name of the task, or "" for the group.
 	Token(identity, workload string) (secret func() string)
+	// Invalidate reports a secret that Consul does not have.
+	Invalidate(secret string)
 }
 
 // Registrar registers the services of one allocation in Consul.

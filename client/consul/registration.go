@@ -22,7 +22,11 @@ func Services(w *service.Workload, tokens Tokens) ([]*reconcile.Service, error) 
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, &reconcile.Service{Registration: r, Token: tokenOf(w, s, tokens)})
+		one := &reconcile.Service{Registration: r, Token: tokenOf(w, s, tokens)}
+		if one.Token != nil && tokens != nil {
+			one.Unknown = tokens.Invalidate
+		}
+		out = append(out, one)
 	}
 	return out, nil
 }

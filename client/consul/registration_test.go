@@ -154,6 +154,8 @@ func TestRegistration_Errors(t *testing.T) {
 // tokens has a token for each identity.
 type tokens struct{}
 
+func (tokens) Invalidate(string) {}
+
 func (tokens) Token(identity, workload string) func() string {
 	return func() string { return "token of " + identity + " in " + workload }
 }

@@ -69,7 +69,7 @@ type Config struct {
 	Dir          *allocdir.Dir
 	Capabilities drivers.Capabilities
 	Identities   Identities
-	Tokens       consul.Tokens // nil: the allocation has no tokens of Consul
+	Tokens       ConsulTokens // nil: the allocation has no tokens of Consul
 	Control      Control
 	Usage        func(*message.TaskResourceUsage) // receives each sample
 	Log          *slog.Logger                     // with the attributes alloc and task
@@ -84,6 +84,7 @@ func Order(c Config) []hook.Hook {
 		newDirectoryHook(c),
 		newEnvironmentHook(c),
 		identities,
+		newConsulTaskHook(c),
 		newSocketHook(c),
 		newSpiffeHook(c),
 		newDNSHook(c),
@@ -96,6 +97,7 @@ func Order(c Config) []hook.Hook {
 		newDispatchHook(c),
 		newTemplateHook(c),
 		newServiceHook(c),
+		newConsulServiceHook(c),
 		newScriptsHook(c),
 		newStatsHook(c),
 	}

@@ -57,6 +57,7 @@ type Config struct {
 	// Gate is closed when the task may start. Nil lets it start at once.
 	Gate       <-chan struct{}
 	Identities taskhook.Identities
+	Tokens     taskhook.ConsulTokens
 	Hooks      taskhook.Deps
 	// Changed is called after each change of State. It must not block.
 	Changed        func()
@@ -115,7 +116,7 @@ func New(cfg Config) *Runner {
 	r.labels = cfg.Hooks.Metrics.Labels(cfg.Alloc, cfg.Task)
 	r.hooks = hook.List{Kind: "task_hook", Unmeasured: cfg.Hooks.Metrics.NoHooks, Log: r.log, Hooks: taskhook.Order(taskhook.Config{
 		Deps: cfg.Hooks, Alloc: cfg.Alloc, Task: cfg.Task, Node: cfg.Node, Dir: cfg.Dir, Capabilities: cfg.Driver.Capabilities(),
-		Identities: cfg.Identities, Control: r, Usage: r.setUsage, Log: r.log,
+		Identities: cfg.Identities, Tokens: cfg.Tokens, Control: r, Usage: r.setUsage, Log: r.log,
 	})}
 	return r
 }

@@ -76,6 +76,8 @@ type Service struct {
 	// Token returns the token that registers the service and updates its TTL checks. nil means the token of the agent.
 	// While it returns "", the service waits: it is never registered with another token.
 	Token func() string
+	// Unknown is called with a token of Token that Consul does not have. It must not block. nil for none.
+	Unknown func(token string)
 }
 
 // State is how far a service is registered.

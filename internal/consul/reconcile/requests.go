@@ -62,6 +62,14 @@ func ownToken(s *Service) (string, error) {
 	return "", errNoToken
 }
 
+// reportUnknown reports the own token of a service if an error says that Consul does not have it.
+func reportUnknown(s *Service, token string, err error) {
+	var se api.StatusError
+	if s.Unknown != nil && token != "" && errors.As(err, &se) && se.Code == http.StatusForbidden && strings.Contains(se.Body, "ACL not found") {
+		s.Unknown(token)
+	}
+}
+
 // register registers a service with its checks.
 func (r *Reconciler) register(ctx context.Context, j *job) error {
 	token, err := ownToken(j.want)
@@ -72,6 +80,7 @@ func (r *Reconciler) register(ctx context.Context, j *job) error {
 	err = r.do(ctx, func(ctx context.Context, c *api.Client) error {
 		return c.Agent().ServiceRegisterOpts(reg, api.ServiceRegisterOpts{ReplaceExistingChecks: j.replace, Token: token}.WithContext(ctx))
 	})
+	reportUnknown(j.want, token, err)
 	if err == nil {
 		count("service_registrations", 1)
 		count("check_registrations", len(reg.Checks))
@@ -99,6 +108,7 @@ func (r *Reconciler) repair(ctx context.Context, j *job) error {
 		err := r.do(ctx, func(ctx context.Context, c *api.Client) error {
 			return c.Agent().CheckRegisterOpts(check, options(ctx, token))
 		})
+		reportUnknown(j.want, token, err)
 		if err != nil {
 			return err
 		}

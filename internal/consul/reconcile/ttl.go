@@ -141,7 +141,9 @@ func (r *Reconciler) sendWith(ctx context.Context, service *Service, s Status) e
 	if err != nil {
 		return err
 	}
-	return r.do(ctx, func(ctx context.Context, c *api.Client) error {
+	err = r.do(ctx, func(ctx context.Context, c *api.Client) error {
 		return c.Agent().UpdateTTLOpts(s.CheckID, s.Output, s.Status, options(ctx, token))
 	})
+	reportUnknown(service, token, err)
+	return err
 }

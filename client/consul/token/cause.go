@@ -1,0 +1,109 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/open-nomad/open-nomad/internal/backoff"
+)
+
+// Delays between logins. A refused one needs an operator of Consul.
+var (
+	unreachable = backoff.Backoff{Min: time.Second, Max: time.Minute}
+	refused     = backoff.Backoff{Min: 15 * time.Second, Max: 5 * time.Minute}
+)
+
+// causes are the reasons of a refusal by a text in Consul's answer, the first match first. The answer itself is never shown:
+// it could repeat the JWT.
+var causes = []struct{ text, cause string }{
+	{"acl support disabled", "ACLs are disabled in Consul"},
+	{"auth method", ""}, // see methodCause
+	{"expired", "the identity has expired"},
+	{"not valid yet", "the identity is not valid yet: compare the clocks"},
+	{"aud", "auth method %q does not accept the audience of the identity"},
+	{"issuer", "auth method %q does not accept the issuer of the identity"},
+	{"jwks", "auth method %q cannot get the keys of this cluster"},
+	{"keys", "auth method %q cannot get the keys of this cluster"},
+	{"signature", "auth method %q has no key for the signature of the identity"},
+	{"permission denied", "no binding rule of auth method %q matches the identity, or the auth method does not accept it"},
+}
+
+// failure is a failed login, in words that show nothing secret.
+type failure struct {
+	cause    string
+	refused  bool // a retry alone does not help
+	answered bool // Consul has answered
+}
+
+func (f *failure) Error() string { return f.cause }
+
+// failed returns the failure for an error of a login.
+func failed(err error, method string) *failure {
+	var status api.StatusError
+	if !errors.As(err, &status) {
+		return &failure{cause: network(err)}
+	}
+	about := strings.ToLower(status.Body)
+	if status.Code < 400 || status.Code >= 500 && !aboutIdentity(about) {
+		return &failure{cause: fmt.Sprintf("Consul answered with status %d", status.Code), answered: true}
+	}
+	return &failure{cause: fmt.Sprintf("%s (status %d)", words(about, method), status.Code), refused: true, answered: true}
+}
+
+// aboutIdentity reports whether an answer with a status of the server's faults is about the JWT after all.
+func aboutIdentity(body string) bool {
+	for _, text := range []string{"jwt", "claim", "signature", "auth method"} {
+		if strings.Contains(body, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// words returns the cause that an answer names. body is in lower case.
+func words(body, method string) string {
+	for _, c := range causes {
+		if !strings.Contains(body, c.text) {
+			continue
+		}
+		if c.text == "auth method" {
+			return methodCause(body, method)
+		}
+		if strings.Contains(c.cause, "%q") {
+			return fmt.Sprintf(c.cause, method)
+		}
+		return c.cause
+	}
+	return "Consul refused the login"
+}
+
+// methodCause returns the cause in an answer about an auth method.
+func methodCause(body, method string) string {
+	switch {
+	case strings.Contains(body, "fetch the keys"):
+		return fmt.Sprintf("auth method %q cannot get the keys of this cluster", method)
+	case strings.Contains(body, "not found"):
+		return fmt.Sprintf("auth method %q does not exist in Consul", method)
+	}
+	return fmt.Sprintf("no binding rule of auth method %q matches the identity", method)
+}
+
+// network returns the cause of an error without an answer.
+func network(err error) string {
+	if timeout := (interface{ Timeout() bool })(nil); errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+		return "Consul does not answer"
+	}
+	return "Consul is unreachable"
+}
+
+// unknown reports whether Consul does not have the token of a request.
+func unknown(err error) bool {
+	var status api.StatusError
+	return errors.As(err, &status) && (status.Code == http.StatusForbidden || status.Code == http.StatusUnauthorized)
+}
