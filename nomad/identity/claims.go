@@ -33,7 +33,7 @@ func (i *Issuer) Workload(s Subject, now time.Time) *idtoken.Claims {
 	alloc, job, handle, identity := s.Alloc, s.Job, s.Handle, s.Identity
 	id := job.IdentityID()
 	w := &idtoken.WorkloadIdentityClaims{Namespace: alloc.Namespace, JobID: id, AllocationID: alloc.ID, ExtraClaims: s.extraClaims(),
-		Isolation: s.isolation()}
+		Isolation: s.isolation(), ConsulNamespace: s.consulNamespace()}
 	switch handle.WorkloadType {
 	case message.WorkloadTypeService:
 		w.ServiceName = handle.WorkloadIdentifier
