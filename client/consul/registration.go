@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/open-nomad/open-nomad/client/connect"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -78,10 +79,7 @@ func registration(w *service.Workload, s *nomad.Service) (*api.AgentServiceRegis
 		}
 		r.Checks = append(r.Checks, one)
 	}
-	if r.Connect, r.Proxy, err = connectOf(w, s, r); err != nil {
-		return nil, fmt.Errorf("service %q: %w", name, err)
-	}
-	return r, nil
+	return r, connect.Add(w, s, r)
 }
 
 // tagged returns the tagged addresses of a service. Those without a port have that of the service.

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/connect"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -141,7 +142,8 @@ func TestRegistration_Errors(t *testing.T) {
 			Path: "http://169.254.169.254/"}}}, "invalid path"},
 		"check type": {nomad.Service{Name: "w", PortLabel: "http", Checks: []*nomad.ServiceCheck{{Name: "c", Type: "docker"}}},
 			`unknown type "docker"`},
-		"connect": {nomad.Service{Name: "w", Connect: &nomad.ConsulConnect{}}, `service "w": this client does not register`},
+		"connect": {nomad.Service{Name: "w", Connect: &nomad.ConsulConnect{SidecarService: &connect.SidecarService{}}},
+			`connect block of service "w": the group has no port "connect-proxy-w"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := consul.Services(group(&tc.service), nil); err == nil || !strings.Contains(err.Error(), tc.want) {
