@@ -36,6 +36,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/catalogue"
 	"github.com/open-nomad/open-nomad/client/check"
+	"github.com/open-nomad/open-nomad/client/connect"
 	"github.com/open-nomad/open-nomad/client/consul/token"
 	"github.com/open-nomad/open-nomad/client/devices"
 	"github.com/open-nomad/open-nomad/client/dns"
@@ -131,6 +132,7 @@ type Client struct {
 	clouds    *cloud.Detector
 	consul    *consul.Detector
 	discovery discovery
+	mesh      *connect.Node // nil without Consul
 	drivers   *driverset.Set
 	devices   *devices.Set
 	users     *driverset.Users
@@ -188,7 +190,7 @@ func New(cfg Config, parts Parts) (*Client, error) {
 		urgent: wake.New(), reloads: wake.New(), ready: make(chan struct{}), restored: make(chan struct{}),
 		volumesRestored: make(chan struct{}),
 	}
-	for _, open := range []func(Parts) error{c.openIdentity, c.openParts, c.openAllocs, c.openEndpoint} {
+	for _, open := range []func(Parts) error{c.openIdentity, c.openParts, c.openMesh, c.openAllocs, c.openEndpoint} {
 		if err := open(parts); err != nil {
 			return nil, errors.Join(err, db.Close())
 		}

@@ -73,7 +73,8 @@ type DestroyHook interface {
 // PrerunRequest is the input of a Prerun hook.
 type PrerunRequest struct {
 	Alloc *nomad.Allocation
-	// NetNS and Network are those of the previous hooks' responses.
+	// Dir, NetNS and Network are those of the previous hooks' responses.
+	Dir     *allocdir.Dir
 	NetNS   string
 	Network *nomad.AllocNetworkStatus
 	// Restored reports that processes of an earlier agent may run. An error would end them.

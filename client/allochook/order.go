@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/open-nomad/open-nomad/client/check"
+	"github.com/open-nomad/open-nomad/client/connect"
 	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/consul/token"
 	"github.com/open-nomad/open-nomad/client/hook"
@@ -49,7 +50,8 @@ type Deps struct {
 	// only.
 	Connections Connections
 	Users       Users
-	Peers       Peers // nil if allocations do not depend on each other
+	Peers       Peers         // nil if allocations do not depend on each other
+	Mesh        *connect.Node // nil: the node has no Consul
 }
 
 // Config is the input of a hook's constructor: the dependencies and the allocation.
@@ -79,6 +81,8 @@ func Order(c Config) []hook.Hook {
 		observeHook{checks},
 		newGroupServiceHook(c),
 		newConsulEndHook(c),
+		newConsulGRPCHook(c),
+		newConsulHTTPHook(c),
 		checks,
 		newHealthHook(c),
 	}

@@ -27,7 +27,8 @@ func (r *Runner) prerun(ctx context.Context, start func(func(context.Context))) 
 	restored := r.hasHandles()
 	err = hook.Each(r.hooks, "prerun", func(h allochook.PrerunHook) error {
 		resp := &allochook.PrerunResponse{}
-		err := h.Prerun(ctx, &allochook.PrerunRequest{Alloc: alloc, NetNS: got.netNS, Network: got.network, Restored: restored}, resp)
+		req := &allochook.PrerunRequest{Alloc: alloc, Dir: got.dir, NetNS: got.netNS, Network: got.network, Restored: restored}
+		err := h.Prerun(ctx, req, resp)
 		if resp.Dir != nil {
 			got.dir = resp.Dir
 		}

@@ -150,14 +150,17 @@ func (r *Runner) run(ctx context.Context) error {
 	}
 	bgCtx, cancel := context.WithCancel(ctx)
 	var background, work sync.WaitGroup
+	var got prepared
+	defer func() {
+		if got.dir != nil {
+			got.dir.Close() // background functions use it until their end
+		}
+	}()
 	defer background.Wait()
 	defer cancel()
 	start := func(fn func(context.Context)) { background.Go(func() { fn(bgCtx) }) }
-	got, err := r.prerun(ctx, start)
-	if got.dir != nil {
-		defer got.dir.Close()
-	}
-	if err == nil {
+	var err error
+	if got, err = r.prerun(ctx, start); err == nil {
 		err = r.begin(ctx, got, &work)
 	}
 	switch {

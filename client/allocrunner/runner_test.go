@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/allochook"
 	"github.com/open-nomad/open-nomad/client/allocrunner"
 	"github.com/open-nomad/open-nomad/client/check"
+	"github.com/open-nomad/open-nomad/client/connect"
 	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/service"
@@ -37,6 +38,7 @@ type world struct {
 	reg     *service.Registrar                // nil for no native services
 	consul  consul.Reconciler                 // nil for no Consul
 	checks  *check.Set
+	mesh    *connect.Node // nil for no Consul
 }
 
 // updates holds the last status sent to the servers.
@@ -103,7 +105,7 @@ func (w *world) runner(alloc *nomad.Allocation) *allocrunner.Runner {
 		Alloc: alloc, Node: &nomad.Node{ID: nomad.NewID(), Name: "n1", Datacenter: "dc1"}, Region: "global",
 		Store: w.db, Drivers: w.set, Users: w.users, RPC: w.rpc,
 		AllocHooks: allochook.Deps{AllocDir: w.dir + "/alloc", Networks: w.nets, Connections: w.connect, Drivers: w.set, Services: w.reg, Consul: w.consul,
-			Checks: w.checks},
+			Checks: w.checks, Mesh: w.mesh},
 		TaskHooks: w.taskHooks(),
 		Update:    w.updates.put, MHzPerCore: 2000, Log: slog.New(slog.DiscardHandler),
 	})
