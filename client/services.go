@@ -38,12 +38,12 @@ func (c *Client) consulStates() consul.States {
 	return nil
 }
 
-// HasAllocation reports whether an allocation was placed on this node, as far as its state has it. Before the allocations
-// of the previous agent are restored, it has none.
+// HasAllocation reports whether an allocation is on this node, or was when the agent started. Before the allocations of
+// the previous agent are restored, it has none.
 func (c *Client) HasAllocation(id string) bool {
 	select {
 	case <-c.restored:
-		return c.allocs.Has(id)
+		return c.allocs.Had(id)
 	default:
 		return false
 	}

@@ -19,6 +19,13 @@ func (s *Set) Has(id string) bool {
 	return err == nil
 }
 
+// Had reports whether an allocation with the ID is on this node, or was when the agent started.
+func (s *Set) Had(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.entries[id] != nil || s.stored[id]
+}
+
 // Find returns an allocation of this node.
 func (s *Set) Find(id string) (*Entry, error) {
 	if id == "" {

@@ -21,9 +21,20 @@ func (s *Set) Stored() []*nomad.Allocation {
 		s.log.Error("restore allocation", "err", err)
 		if bad, ok := errors.AsType[*state.AllocError](err); ok {
 			s.setUnrestored(bad.ID)
+			s.setStored(bad.ID)
 		}
 	}
+	for _, a := range allocs {
+		s.setStored(a.ID)
+	}
 	return allocs
+}
+
+// setStored records that the previous agent had an allocation.
+func (s *Set) setStored(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stored[id] = true
 }
 
 // Restore resumes the allocations of the previous agent. It returns when every runner has read its stored state. None

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/allocrunner"
+	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -42,5 +43,27 @@ func TestSet_RestoreBeforeRun(t *testing.T) {
 	}
 	if len(n.begun) != 3 || len(n.set.gone) != 3 {
 		t.Errorf("%d runners were made, %d allocations have ended, want 3 and 3", len(n.begun), len(n.set.gone))
+	}
+}
+
+// TestSet_Had checks that an allocation of the previous agent counts also after it was removed.
+func TestSet_Had(t *testing.T) {
+	db, err := state.Open(state.Config{Dir: t.TempDir(), NoSync: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // the test is over
+	if err := db.PutAlloc(&nomad.Allocation{ID: "old"}); err != nil {
+		t.Fatal(err)
+	}
+	n := &restoring{}
+	n.set = New(Config{Node: n, DB: db, Log: slog.New(slog.DiscardHandler)})
+	defer n.set.Close()
+	n.set.Stored()
+	n.set.entries["new"] = &Entry{ID: "new"}
+	for id, want := range map[string]bool{"old": true, "new": true, "other": false} {
+		if got := n.set.Had(id); got != want {
+			t.Errorf("Had(%s) = %v, want %v", id, got, want)
+		}
 	}
 }

@@ -94,6 +94,7 @@ type Set struct {
 	gone       map[string]gone
 	undeleted  map[string]removal // allocations that must still be removed: see removeAgain
 	unrestored map[string]bool    // see removeUnrestored
+	stored     map[string]bool    // those of the previous agent; never removed, because what they left may be found later
 }
 
 // gone records an allocation that has been removed from the node.
@@ -128,7 +129,8 @@ func New(cfg Config) *Set {
 		cfg: cfg, db: cfg.DB, log: cfg.Log, life: life, endLife: endLife,
 		ended: wake.New(), orphans: make(chan struct{}),
 		loaded: loaded, setLoaded: sync.OnceFunc(func() { close(loaded) }),
-		entries: map[string]*Entry{}, gone: map[string]gone{}, undeleted: map[string]removal{}, unrestored: map[string]bool{},
+		entries: map[string]*Entry{}, gone: map[string]gone{},
+		undeleted: map[string]removal{}, unrestored: map[string]bool{}, stored: map[string]bool{},
 	}
 	s.destroy = s.destroyFree
 	s.updates = newUpdates(s.sendUpdates, cfg.Log)
