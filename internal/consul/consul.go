@@ -97,6 +97,9 @@ func (a *Agent) Stream(ctx context.Context, path string, query url.Values, token
 	if err != nil {
 		return nil, errors.New("the path or the address of Consul is malformed") // err contains the path
 	}
+	// A connection of its own: on a reused one, the library would repeat a query that a restart of Consul has ended, with an
+	// index that the new state may not reach for long.
+	req.Close = true
 	if cfg.HttpAuth != nil {
 		req.SetBasicAuth(cfg.HttpAuth.Username, cfg.HttpAuth.Password)
 	}

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"text/template/parse"
 )
@@ -10,9 +11,9 @@ import (
 const (
 	unsafe        = "templates must not run programs or write files"
 	ofHost        = "templates do not read the host's environment, interfaces or name resolution"
-	needsNodeRead = "it needs the right node:read, which the identity of a task does not have"
-	ofMesh        = "it belongs to Consul Connect, which only Consul has"
-	ofConsul      = "partitions and peers are of Consul, which this version has no integration for"
+	needsNodeRead = "the identity of a task may not read nodes: the client needs a consul block, to read those of Consul"
+	ofMesh        = "it belongs to Consul Connect: the client needs a consul block"
+	ofConsul      = "partitions and peers are of Consul: the client needs a consul block"
 	needsVault    = "this version has no Vault integration"
 )
 
@@ -23,29 +24,34 @@ var refused = map[string]string{
 	"sockaddr": ofHost, "expandenv": ofHost, "getHostByName": ofHost,
 	"sprig_env": ofHost, "sprig_expandenv": ofHost, "sprig_getHostByName": ofHost,
 
-	"node": needsNodeRead, "nodes": needsNodeRead,
-	"connect": ofMesh, "caRoots": ofMesh, "caLeaf": ofMesh,
-	"partitions": ofConsul, "peerings": ofConsul, "exportedServices": ofConsul,
-
 	"secret": needsVault, "secrets": needsVault, "pkiCert": needsVault,
 }
 
-// RefusedFunctions returns the functions that are always refused, with the reasons.
-func RefusedFunctions() map[string]string {
-	out := make(map[string]string, len(refused))
-	for name, why := range refused {
-		out[name] = why
-	}
-	return out
+// native holds the functions that are refused where templates do not read Consul.
+var native = map[string]string{
+	"node": needsNodeRead, "nodes": needsNodeRead,
+	"connect": ofMesh, "caRoots": ofMesh, "caLeaf": ofMesh,
+	"partitions": ofConsul, "peerings": ofConsul, "exportedServices": ofConsul,
 }
+
+// RefusedFunctions returns the functions that are always refused, with the reasons.
+func RefusedFunctions() map[string]string { return maps.Clone(refused) }
+
+// NativeRefusals returns the functions that are refused on a client without Consul, with the reasons.
+func NativeRefusals() map[string]string { return maps.Clone(native) }
 
 // maxActions is the maximum number of actions in a template that CheckText parses. The parser is
 // recursive, so they bound its memory.
 const maxActions = 20000
 
-// CheckText parses a template and returns an error if its syntax is wrong or it calls a refused
-// function. Unknown functions are not errors.
-func CheckText(text, left, right string) error {
+// CheckText parses a template and returns an error if its syntax is wrong or it calls a function that
+// is always refused. Unknown functions are not errors.
+func CheckText(text, left, right string) error { return check(text, left, right, refused) }
+
+// CheckNative returns an error if a template calls a function that is refused on a client without Consul.
+func CheckNative(text, left, right string) error { return check(text, left, right, native) }
+
+func check(text, left, right string, refused map[string]string) error {
 	if left == "" {
 		left = "{{"
 	}
@@ -66,7 +72,7 @@ func CheckText(text, left, right string) error {
 		if tree.Root == nil {
 			continue
 		}
-		if err := (&scan{tree: tree}).list(tree.Root); err != nil {
+		if err := (&scan{tree: tree, refused: refused}).list(tree.Root); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,9 @@
 // The body of a content frame is the index of the template, four bytes, and the rendered text. All
 // other bodies are JSON.
 //
+// With Request.Consul, descriptor 2 of the program is a connection to the proxy of internal/consul/readproxy, instead of
+// /dev/null.
+//
 // The package starts no goroutine.
 package render
 
@@ -24,6 +27,8 @@ import (
 const (
 	// MaxContent is the maximum size of a rendered file.
 	MaxContent = 16 << 20
+	// MaxConsulAnswer is the maximum size of an answer of Consul. A longer one is cut.
+	MaxConsulAnswer = 8 << 20
 	// MaxMessage is the maximum size of the other frames.
 	MaxMessage = 64 << 10
 	// MaxNames is the maximum number of names in a Missing frame.
@@ -52,6 +57,7 @@ type Request struct {
 	Datacenter string
 	NodeID     string
 	Retry      Retry
+	Consul     *Consul // nil: the functions of Consul read the native catalog and variables
 	// Kept is set if earlier content exists. Then no failure to read data ends the program.
 	Kept bool
 	// Once ends the program after all templates are rendered, even if their data can change.
@@ -63,6 +69,12 @@ type Request struct {
 	// Memory is the memory limit of the program until the first complete render, in bytes; 0 is none. Afterwards the program
 	// shares the memory of the task, and can only notice the limit when it is killed.
 	Memory int64
+}
+
+// Consul configures reads from Consul.
+type Consul struct {
+	Retry Retry
+	Node  string // the name of the node in Consul, for the function node without an argument; "" if it is unknown
 }
 
 // Template is a template of a Request. Its index in the request identifies it.

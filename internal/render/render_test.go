@@ -115,8 +115,7 @@ func TestCheckText(t *testing.T) {
 		`{{ if true }}{{ else }}{{ range loop 3 }}{{ with 1 }}{{ "x" | printf "%s" (plugin "y") }}{{ end }}{{ end }}{{ end }}`: "plugin",
 		"{{ define \"a\" }}\n{{ writeToFile }}{{ end }}{{ template \"a\" }}":                                                   "line 2: the function writeToFile",
 		`{{ template "a" (secret "x") }}`:                      "no Vault",
-		`{{ (nodes "x").y.z }}`:                                "the function nodes is refused: it needs the right node:read",
-		`{{ (connect "x").y.z }}`:                              "which only Consul has",
+		`{{ (nodes "x").y.z }}`:                                "",
 		`{{ key "x" }}{{ range service "x" }}{{ end }}`:        "",
 		`{{ range nomadService "x" }}{{ end }}`:                "",
 		`{{ block "x" (sockaddr "y") }}{{ end }}`:              "sockaddr",
@@ -136,6 +135,22 @@ func TestCheckText(t *testing.T) {
 	}
 	if err := render.CheckText("{{ plugin }}", "[[", "]]"); err != nil {
 		t.Errorf("CheckText() = %v, want nil: the text has no action", err)
+	}
+}
+
+// TestCheckNative checks the functions that need Consul.
+func TestCheckNative(t *testing.T) {
+	for text, want := range map[string]string{
+		`{{ key "x" }}{{ range service "x" }}{{ end }}{{ datacenters }}{{ plugin }}`: "",
+		`{{ (nodes "x").y.z }}`:                              "line 1: the function nodes is refused: the identity of a task may not read nodes",
+		"\n{{ range connect \"x\" }}{{ end }}":               "line 2: the function connect is refused: it belongs to Consul Connect",
+		`{{ with caLeaf "x" }}{{ .PrivateKeyPEM }}{{ end }}`: "the client needs a consul block",
+		`{{ define "a" }}{{ peerings }}{{ end }}`:            "partitions and peers",
+	} {
+		err := render.CheckNative(text, "", "")
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("CheckNative(%.40q) = %v, want %q", text, err, want)
+		}
 	}
 }
 

@@ -7,7 +7,10 @@ import (
 )
 
 // scan looks for refused functions in a parse tree.
-type scan struct{ tree *parse.Tree }
+type scan struct {
+	tree    *parse.Tree
+	refused map[string]string // with the reasons
+}
 
 func (s *scan) list(l *parse.ListNode) error {
 	if l == nil {
@@ -68,7 +71,7 @@ func (s *scan) pipe(p *parse.PipeNode) error {
 }
 
 func (s *scan) call(id *parse.IdentifierNode) error {
-	why, bad := refused[id.Ident]
+	why, bad := s.refused[id.Ident]
 	if !bad {
 		return nil
 	}

@@ -186,9 +186,11 @@ func (a *Agent) answer(w http.ResponseWriter, v any, err error) {
 		w.Write(raw) // fails only if the client is gone
 	case v != nil:
 		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(v); err != nil {
+		text, err := json.Marshal(v)
+		if err != nil {
 			a.faults.add("encode %T: %v", v, err)
 		}
+		w.Write(append(text, '\n')) // fails only if the client is gone
 	}
 }
 

@@ -49,7 +49,7 @@ func ConsulFeatures() []string {
 }
 
 // NeedsConsul returns the errors of servers without Consul for a canonical job: for its namespaces, partitions and clusters of
-// Consul, and for its tasks of the service mesh. Services are not part of it.
+// Consul, for its tasks of the service mesh, and for functions of its templates. Services are not part of it.
 func NeedsConsul(j *nomad.Job) []error {
 	var list []error
 	f := &faults{place: fmt.Sprintf("job %q", untrusted.Shorten(j.ID, maxShown)), list: &list, regexps: new(int)}
@@ -59,6 +59,7 @@ func NeedsConsul(j *nomad.Job) []error {
 		refuse(in, withoutIt, consulForGroups, tg)
 		for _, t := range tg.Tasks {
 			refuse(in.in("task", t.Name), withoutIt, consulForTasks, t)
+			nativeTemplates(in.in("task", t.Name), t)
 		}
 	}
 	return list

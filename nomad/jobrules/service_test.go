@@ -245,6 +245,11 @@ func TestNeedsConsul(t *testing.T) {
 	task := func(c *nomad.Consul) func(*nomad.TaskGroup) {
 		return func(tg *nomad.TaskGroup) { tg.Tasks[0].Consul = c }
 	}
+	template := func(text string) func(*nomad.TaskGroup) {
+		return func(tg *nomad.TaskGroup) {
+			tg.Tasks[0].Templates = []*nomad.Template{{EmbeddedTmpl: text, DestPath: "local/x"}}
+		}
+	}
 	for name, c := range map[string]struct {
 		edit func(*nomad.TaskGroup)
 		want string
@@ -257,6 +262,7 @@ func TestNeedsConsul(t *testing.T) {
 		"partition of task":  {task(&nomad.Consul{Partition: "a"}), "Consul partitions are"},
 		"cluster of group":   {group(&nomad.Consul{Cluster: "a"}), "Consul clusters other than default are"},
 		"cluster of task":    {task(&nomad.Consul{Cluster: "a"}), "Consul clusters other than default are"},
+		"template":           {template(`{{ key "a" }}`), ""},
 		"kind of task":       {func(tg *nomad.TaskGroup) { tg.Tasks[0].Kind = "connect-proxy:x" }, "Consul Connect task kinds are"},
 	} {
 		j := fresh(func(tg *nomad.TaskGroup, _, _ *nomad.Service) { c.edit(tg) })
@@ -345,3 +351,14 @@ func TestServiceWarnings(t *testing.T) {
 
 // plainly returns serving, canonical.
 func plainly() *nomad.Job { return fresh(func(*nomad.TaskGroup, *nomad.Service, *nomad.Service) {}) }
+
+// TestNeedsConsul_Templates checks the functions of templates that only clients with Consul have.
+func TestNeedsConsul_Templates(t *testing.T) {
+	j := fresh(func(tg *nomad.TaskGroup, _, _ *nomad.Service) {
+		tg.Tasks[0].Templates = []*nomad.Template{{EmbeddedTmpl: "\n{{ range nodes }}{{ end }}", DestPath: "local/x"}}
+	})
+	const want = `template "local/x": data: line 2: the function nodes is refused: the identity of a task may not read nodes`
+	if errs := jobrules.NeedsConsul(j); len(errs) != 1 || !strings.Contains(errs[0].Error(), want) {
+		t.Errorf("NeedsConsul() = %v, want %q", errs, want)
+	}
+}

@@ -68,6 +68,15 @@ func validateTemplateText(tmpl *nomad.Template, f *faults, t *nomad.Task) {
 	}
 }
 
+// nativeTemplates refuses functions of templates that need Consul.
+func nativeTemplates(f *faults, t *nomad.Task) {
+	for _, tmpl := range t.Templates {
+		if err := render.CheckNative(tmpl.EmbeddedTmpl, tmpl.LeftDelim, tmpl.RightDelim); err != nil {
+			f.in("template", tmpl.DestPath).add("data: %v", err)
+		}
+	}
+}
+
 func validateOwner(tmpl *nomad.Template, f *faults) {
 	for key, id := range map[string]*int{"uid": tmpl.Uid, "gid": tmpl.Gid} {
 		if id != nil && *id < -1 {

@@ -28,11 +28,12 @@ import (
 	"sync"
 
 	"github.com/open-nomad/open-nomad/internal/consul"
+	"github.com/open-nomad/open-nomad/internal/render"
 )
 
 const (
 	// MaxAnswer limits an answer, in bytes. A longer one is cut, and the stream ends with an error.
-	MaxAnswer = 8 << 20
+	MaxAnswer = render.MaxConsulAnswer
 	// MaxRequests limits the requests of a connection that run at the same time. Others get status 429.
 	MaxRequests = 64
 	// maxHeader limits the header of a request, with its path.

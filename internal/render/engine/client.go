@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/consul-template/dependency"
@@ -24,9 +23,6 @@ const (
 	// maxQueries is the maximum number of queries at the same time. The socket of a task has a limit
 	// of connections, which the task itself needs too.
 	maxQueries = 16
-	// sharedWait is the duration of a blocking query if more data is watched than maxQueries, so that
-	// all of it is read in turn.
-	sharedWait = time.Second
 	// slack is how much longer than a blocking query a response may take.
 	slack = 30 * time.Second
 	// maxResponse is the maximum size of a response.
@@ -37,17 +33,16 @@ const (
 
 // client reads variables and services with the Task API.
 type client struct {
-	req      *render.Request
-	http     *http.Client
-	slots    chan struct{} // one per query
-	watchers atomic.Int32
+	queries
+	req  *render.Request
+	http *http.Client
 }
 
 func newClient(req *render.Request) *client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", req.Socket)
 	}
-	return &client{req: req, slots: make(chan struct{}, maxQueries), http: &http.Client{
+	return &client{queries: newQueries(maxQueries), req: req, http: &http.Client{
 		Transport:     &http.Transport{DialContext: dial, MaxIdleConns: 1, IdleConnTimeout: time.Second, DisableCompression: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -55,16 +50,11 @@ func newClient(req *render.Request) *client {
 
 // fetch reads data whose index is above the given one, 0 for any, and returns it with its index.
 func (c *client) fetch(ctx context.Context, k key, index uint64) (datum, uint64, error) {
-	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
-	case <-ctx.Done():
-		return datum{}, 0, ctx.Err()
+	if err := c.enter(ctx); err != nil {
+		return datum{}, 0, err
 	}
-	q := query{key: k, index: index, wait: c.req.BlockQueryWait, stale: c.req.MaxStale > 0}
-	if c.watchers.Load() > maxQueries {
-		q.wait = min(q.wait, sharedWait)
-	}
+	defer c.leave()
+	q := query{key: k, index: index, wait: c.wait(c.req.BlockQueryWait), stale: c.req.MaxStale > 0}
 	v, meta, err := c.get(ctx, q)
 	if err == nil && q.stale && meta.lastContact > c.req.MaxStale {
 		q.stale = false

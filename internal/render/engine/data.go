@@ -31,6 +31,8 @@ type content struct {
 	snippets  []*dependency.CatalogSnippet       // of the services of a namespace, as Consul describes them
 	pair      *dependency.KeyPair                // of a key
 	pairs     []*dependency.KeyPair              // of the keys with a prefix
+	remote    any                                // of Consul: the type is that of the query
+	absent    bool                               // of Consul: the data must exist before the template is rendered, and does not
 }
 
 // reading is the result of a watcher: a value or an error.
@@ -59,7 +61,7 @@ func (d *datum) readFile(files *files, name string) error {
 // adopt takes a newer value and reports whether it differs. What a deleted variable had stays for nomadVar and key,
 // which wait until it exists again.
 func (d *datum) adopt(k key, v *datum) bool {
-	if k.kind == variable && v.items == nil && d.items != nil || k.kind == required && v.pair == nil && d.pair != nil {
+	if k.kind == variable && v.items == nil && d.items != nil || k.kind == required && v.pair == nil && d.pair != nil || v.absent {
 		return false
 	}
 	same := d.known && reflect.DeepEqual(d.content, v.content)
@@ -79,9 +81,12 @@ func (e *engine) watch(ctx context.Context) {
 		if !used[k] {
 			if d.stop != nil {
 				d.stop()
-				e.api.watchers.Add(-1)
+				e.queriesOf(k).watchers.Add(-1)
 			}
 			delete(e.data, k)
+			if k.kind == remote {
+				e.consul.forget(k)
+			}
 		}
 	}
 	for k, needed := range used {
@@ -98,13 +103,32 @@ func (e *engine) watch(ctx context.Context) {
 		}
 		var own context.Context
 		own, d.stop = context.WithCancel(ctx)
-		e.api.watchers.Add(1)
-		if k.kind == file {
+		e.queriesOf(k).watchers.Add(1)
+		switch k.kind {
+		case file:
 			go e.watchFile(own, k, d.info)
-		} else {
-			go e.watchAPI(own, k)
+		case remote:
+			go e.watchAPI(own, k, e.consul.source(k))
+		default:
+			go e.watchAPI(own, k, func(ctx context.Context, index uint64) (datum, uint64, error) { return e.api.fetch(ctx, k, index) })
 		}
 	}
+}
+
+// queriesOf returns the queries that data belongs to.
+func (e *engine) queriesOf(k key) queries {
+	if k.kind == remote {
+		return e.consul.queries
+	}
+	return e.api.queries
+}
+
+// retryOf returns how failed reads of data are repeated.
+func (e *engine) retryOf(k key) render.Retry {
+	if k.kind == remote {
+		return e.req.Consul.Retry
+	}
+	return e.req.Retry
 }
 
 // outageAfter is how long reads fail before it is reported.
@@ -121,6 +145,9 @@ func (e *engine) take(n reading) error {
 	}
 	d.failed = time.Time{}
 	if d.adopt(n.key, &n.value) {
+		if n.key.kind == remote {
+			e.consul.remember(n.key, d.remote)
+		}
 		now := time.Now()
 		for _, it := range e.items {
 			if it.needs(n.key) {
@@ -134,7 +161,7 @@ func (e *engine) take(n reading) error {
 // failure handles a failed read. Before the first complete pass, it ends the program when the
 // attempts are used up, unless there is earlier content.
 func (e *engine) failure(n reading, d *datum) error {
-	allowed := e.req.Retry.Attempts
+	allowed := e.retryOf(n.key).Attempts
 	if !e.complete && !e.req.Kept && allowed > 0 && n.failures > allowed {
 		return &fault{template: e.user(n.key), text: n.key.String() + ": " + n.err.Error()}
 	}

@@ -10,7 +10,8 @@
 //
 // A pass evaluates the templates whose data has changed, with the template library of consul-template. The
 // functions that read data are in functions.go. They use only the Task API socket, with the task's token, and
-// the directories of the request. The data that a template has asked for is watched: variables with blocking
+// the directories of the request. With Request.Consul, the functions of Consul are those of the library, and its queries
+// use the connection to the agent's proxy (remote.go, socket.go). The data that a template has asked for is watched: variables with blocking
 // queries, files by their size and time.
 //
 // Goroutines: run owns all state. Each watched piece of data has a goroutine that sends to it. An
@@ -44,12 +45,15 @@ func program() int {
 	out := render.NewWriter(os.Stdout)
 	os.Stdout = os.Stderr // some functions print, and stdout is for frames
 	log.SetOutput(io.Discard)
-	os.Clearenv() // functions of the library read it
+	os.Clearenv() // the library reads it, for functions and for the address of Consul
 	in := io.LimitReader(os.Stdin, maxRequest)
 	var req render.Request
 	dec := json.NewDecoder(in)
 	if err := dec.Decode(&req); err != nil {
 		return report(out, &fault{template: -1, text: "the request is malformed"})
+	}
+	if req.Consul != nil {
+		os.Stdout = nil // descriptor 2 is the connection to Consul, and nothing may be printed there
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -83,6 +87,7 @@ type engine struct {
 	items     []*item
 	data      map[key]*datum
 	api       *client
+	consul    *consulReader // nil without Consul
 	readings  chan reading
 	complete  bool // every template has been rendered
 	missing   render.Missing
@@ -96,6 +101,11 @@ func run(ctx context.Context, req *render.Request, out *render.Writer) error {
 	defer cancel()
 	e := &engine{req: req, out: out, data: map[key]*datum{}, api: newClient(req), readings: make(chan reading)}
 	var err error
+	if req.Consul != nil {
+		if e.consul, err = newConsulReader(ctx, req); err != nil {
+			return &fault{template: -1, text: err.Error()}
+		}
+	}
 	if e.files, err = openFiles(req); err != nil {
 		return &fault{template: -1, text: err.Error()}
 	}

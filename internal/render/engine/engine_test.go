@@ -48,6 +48,12 @@ type program struct {
 // start runs the program with a request.
 func start(t *testing.T, req *render.Request) *program {
 	t.Helper()
+	return startWith(t, nil, req)
+}
+
+// startWith runs the program with descriptor 2, which may be nil, and a request.
+func startWith(t *testing.T, stderr *os.File, req *render.Request) *program {
+	t.Helper()
 	p := &program{t: t, contents: map[int][]string{}, done: make(chan struct{})}
 	p.cmd = &exec.Cmd{Path: "/proc/self/exe", Args: []string{sidecar.Render}, Env: []string{"CANARY=from the host", "HOME=/root"}}
 	for name, value := range render.Environment() {
@@ -59,6 +65,9 @@ func start(t *testing.T, req *render.Request) *program {
 	}
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
+	}
+	if stderr != nil {
+		p.cmd.Stderr = stderr
 	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

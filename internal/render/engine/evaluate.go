@@ -85,17 +85,28 @@ func (e *engine) execute(it *item) ([]byte, error) {
 		ExtFuncMap:    e.functions(), FunctionDenylist: e.req.Denied,
 	})
 	if err != nil {
-		return nil, explain(it.index, err.Error())
+		return nil, e.explain(it.index, err.Error())
 	}
-	out, err := t.Execute(&template.ExecuteInput{Brain: template.NewBrain(), Env: e.environment()})
+	out, err := t.Execute(&template.ExecuteInput{Brain: e.brain(), Env: e.environment()})
 	if err != nil {
-		return nil, explain(it.index, err.Error())
+		return nil, e.explain(it.index, err.Error())
+	}
+	if e.consul != nil {
+		e.consul.record(it, out)
 	}
 	if len(out.Output) > render.MaxContent {
 		return nil, &fault{template: it.index,
 			text: fmt.Sprintf("the rendered text has %d bytes, at most %d are allowed", len(out.Output), render.MaxContent)}
 	}
 	return out.Output, nil
+}
+
+// brain returns the data for the functions of the library that read. Without Consul, there are none.
+func (e *engine) brain() *template.Brain {
+	if e.consul != nil {
+		return e.consul.brain
+	}
+	return template.NewBrain()
 }
 
 // environment returns the environment for the functions env, mustEnv and envOrDefault.

@@ -44,7 +44,7 @@ var harmless = []string{
 // explain makes a fault of an error of the library. The message of an error can contain values:
 // of variables, files and the environment. So it is kept only if it is known to contain none, as are
 // the errors of syntax, which quote the template.
-func explain(index int, text string) *fault {
+func (e *engine) explain(index int, text string) *fault {
 	match := libraryError().FindStringSubmatch(text)
 	if match == nil {
 		return &fault{template: index, text: "the template cannot be evaluated"}
@@ -57,17 +57,21 @@ func explain(index int, text string) *fault {
 	if strings.HasPrefix(text, "parse: ") {
 		return &fault{template: index, line: line, text: "syntax: " + message}
 	}
-	return &fault{template: index, line: line, text: fmt.Sprintf("at <%s>: %s", at, harmlessMessage(message))}
+	return &fault{template: index, line: line, text: fmt.Sprintf("at <%s>: %s", at, e.harmlessMessage(message))}
 }
 
-func harmlessMessage(message string) string {
+func (e *engine) harmlessMessage(message string) string {
 	if call := failedCall().FindStringSubmatch(message); call != nil {
 		name, text := call[1], call[2]
 		if inner := nestedError().FindStringSubmatch(text); inner != nil && name == "executeTemplate" {
-			return fmt.Sprintf("executeTemplate: line %s: %s", inner[1], harmlessMessage(inner[2]))
+			return fmt.Sprintf("executeTemplate: line %s: %s", inner[1], e.harmlessMessage(inner[2]))
 		}
-		_, refused := render.RefusedFunctions()[name]
-		if refused || ownErrors[name] || text == "function is disabled" {
+		switch {
+		case text == "function is disabled" || e.refusals()[name] != "":
+			return fmt.Sprintf("%s: %s", name, text)
+		case e.consul != nil && ofConsul[name]:
+			return fmt.Sprintf("%s: malformed argument (the message can contain values and is omitted)", name)
+		case ownErrors[name]:
 			return fmt.Sprintf("%s: %s", name, text)
 		}
 		return fmt.Sprintf("%s failed (its message can contain values and is omitted)", name)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"maps"
 	"text/template"
 
 	"github.com/hashicorp/consul-template/dependency"
@@ -18,6 +19,13 @@ var ownErrors = map[string]bool{
 	"mustEnv": true, // only the name
 }
 
+// ofConsul holds the functions of the library that read Consul. The messages of their errors contain the argument.
+var ofConsul = map[string]bool{
+	"service": true, "services": true, "connect": true, "node": true, "nodes": true, "datacenters": true, "caRoots": true, "caLeaf": true,
+	"partitions": true, "peerings": true, "exportedServices": true,
+	"key": true, "keyExists": true, "keyExistsGet": true, "keyOrDefault": true, "ls": true, "safeLs": true, "tree": true, "safeTree": true,
+}
+
 // functions returns the functions that replace those of the library: the ones that read data, and
 // the refused ones.
 func (e *engine) functions() template.FuncMap {
@@ -29,7 +37,30 @@ func (e *engine) functions() template.FuncMap {
 		"file":             e.file,
 		"nomadService":     e.nomadService,
 		"nomadServices":    e.nomadServices,
+	}
+	if e.consul != nil {
+		m["keyExistsGet"] = e.pairOfConsul // the library does not have it
+	} else {
+		maps.Copy(m, e.nativeFunctions())
+	}
+	for name, why := range e.refusals() {
+		m[name] = func(...any) (string, error) { return "", errors.New("the function is refused: " + why) }
+	}
+	return m
+}
 
+// refusals returns the refused functions with the reasons.
+func (e *engine) refusals() map[string]string {
+	m := render.RefusedFunctions()
+	if e.consul == nil {
+		maps.Copy(m, render.NativeRefusals())
+	}
+	return m
+}
+
+// nativeFunctions returns the functions of Consul that read native services and variables.
+func (e *engine) nativeFunctions() template.FuncMap {
+	return template.FuncMap{
 		"service":      e.service,
 		"services":     e.servicesOfConsul,
 		"datacenters":  e.datacenters,
@@ -42,10 +73,6 @@ func (e *engine) functions() template.FuncMap {
 		"tree":         e.pairsOf(false),
 		"safeTree":     e.pairsOf(true),
 	}
-	for name, why := range render.RefusedFunctions() {
-		m[name] = func(...any) (string, error) { return "", errors.New("the function is refused: " + why) }
-	}
-	return m
 }
 
 // ask records that the template uses the data, and returns it. If it has not been read yet, it counts as missing, and the

@@ -30,6 +30,9 @@ const (
 	required kind = "kv.block" // exists before the template is rendered
 	optional kind = "kv.get"   // may not exist
 	tree     kind = "kv.list"
+
+	// remote is data of Consul itself. path is its name, as consul-template writes it.
+	remote kind = "consul"
 )
 
 // key identifies a piece of data.
@@ -55,6 +58,8 @@ type consul struct {
 // String returns the name of the data, as consul-template writes it.
 func (k key) String() string {
 	switch k.kind {
+	case remote:
+		return oneLine([]byte(k.path))
 	case file:
 		return fmt.Sprintf("file(%s)", k.path)
 	case service, catalog:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/backoff"
+	"github.com/open-nomad/open-nomad/internal/render"
 )
 
 const (
@@ -16,8 +17,11 @@ const (
 	maxBackoff = 10 * time.Minute
 )
 
-// watchAPI sends each value of a variable or a listing, until ctx ends.
-func (e *engine) watchAPI(ctx context.Context, k key) {
+// source returns data whose index is above the given one, 0 for any, with its index.
+type source func(ctx context.Context, index uint64) (datum, uint64, error)
+
+// watchAPI sends each value of data that is not a file, until ctx ends.
+func (e *engine) watchAPI(ctx context.Context, k key, fetch source) {
 	var index uint64
 	for failures := 0; ; {
 		begun := time.Now()
@@ -25,13 +29,13 @@ func (e *engine) watchAPI(ctx context.Context, k key) {
 		if failures > 0 {
 			from = 0 // answered at once: a blocking query would show the end of an outage only with the next change
 		}
-		v, next, err := e.api.fetch(ctx, k, from)
+		v, next, err := fetch(ctx, from)
 		if ctx.Err() != nil {
 			return
 		}
 		if err != nil {
 			failures++
-			if !e.send(ctx, reading{key: k, err: err, failures: failures}) || backoff.Sleep(ctx, e.backoff(failures)) != nil {
+			if !e.send(ctx, reading{key: k, err: err, failures: failures}) || backoff.Sleep(ctx, delay(e.retryOf(k), failures)) != nil {
 				return
 			}
 			continue
@@ -91,13 +95,13 @@ func (e *engine) send(ctx context.Context, n reading) bool {
 	}
 }
 
-// backoff returns the delay after the nth failure in a row.
-func (e *engine) backoff(n int) time.Duration {
-	limit := e.req.Retry.MaxBackoff
+// delay returns the delay after the nth failure in a row.
+func delay(r render.Retry, n int) time.Duration {
+	limit := r.MaxBackoff
 	if limit <= 0 {
 		limit = maxBackoff
 	}
-	wait := e.req.Retry.Backoff
+	wait := r.Backoff
 	for i := 1; i < n && wait < limit; i++ {
 		wait *= 2
 	}
