@@ -137,3 +137,34 @@ func TestRegistration_Hangs(t *testing.T) {
 		})
 	}
 }
+
+// Clusters other than default are reported once, and a new one needs a restart.
+func TestRegistration_Clusters(t *testing.T) {
+	c := testconsul.Start(t, testconsul.Config{})
+	block := func(name string) string {
+		return fmt.Sprintf("consul {\n name = %q\n address = %q\n}\n", name, c.Addr())
+	}
+	file := write(t, free+block("default")+block("west"))
+	out := &testbuffer.Buffer{}
+	a, err := build(t, out, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", clienttest.Dir(t), "-config", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	untilRegistered(t, c, "server nomad http passing", "server nomad rpc passing", "server nomad serf passing")
+	if err := os.WriteFile(file, []byte(free+block("default")+block("east")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("Run() = %v", err)
+	}
+	if log := out.String(); strings.Count(log, "multiple Consul configurations") != 1 || !strings.Contains(log, "keys=[consul]") {
+		t.Errorf("log:\n%s", log)
+	}
+}

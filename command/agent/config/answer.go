@@ -22,7 +22,8 @@ func DifferencesShown(shown map[string]any) []Difference {
 	s := Default()
 	s.fill(reflect.ValueOf(&s.Config).Elem(), shown, "")
 	s.forgetDerivedDirs()
-	out, _ := absentKeys(errors.Join(s.refuseLater(), s.checkJoin(), s.checkCluster(), s.checkScheduler(), s.checkOptions()))
+	out, _ := absentKeys(errors.Join(s.refuseLater(), s.checkJoin(), s.checkCluster(), s.checkScheduler(), s.checkOptions(),
+		s.checkConsulClaims()))
 	slices.SortStableFunc(out, func(a, b Difference) int { return strings.Compare(a.Key, b.Key) })
 	return slices.Concat(out, s.unknownDrivers(), s.ignoredKeys())
 }

@@ -53,7 +53,7 @@ const maxClusterName = 128
 
 // checkConsul checks the consul blocks, and reads their TLS files.
 func (s *Settings) checkConsul() error {
-	var errs []error
+	errs := []error{s.checkConsulClaims()}
 	for _, c := range s.Consul {
 		errs = append(errs, s.checkConsulBlock(c))
 	}

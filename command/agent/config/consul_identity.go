@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -41,8 +42,6 @@ func (s *Settings) consulIdentity(name string, c *Identity) (*nomad.WorkloadIden
 		return nil, fault("filepath", "needs file = true")
 	case c.Filepath != "" && !filepath.IsLocal(c.Filepath):
 		return nil, fault("filepath", "%q is outside the task directory: use a relative path", c.Filepath)
-	case len(c.ExtraClaims) > 0:
-		return nil, fault("extra_claims", "identities for Consul have the extra claims of their namespace: set them there")
 	case c.TTL != "":
 		out.TTL, err = time.ParseDuration(c.TTL)
 	}
@@ -54,3 +53,17 @@ func (s *Settings) consulIdentity(name string, c *Identity) (*nomad.WorkloadIden
 
 // isZero reports whether no key of the block is set.
 func (c *Identity) isZero() bool { return reflect.DeepEqual(*c, Identity{}) }
+
+// checkConsulClaims refuses extra claims, which identities for Consul do not get from the configuration.
+func (s *Settings) checkConsulClaims() error {
+	var errs []error
+	for _, c := range s.Consul {
+		for name, id := range map[string]*Identity{"service_identity": &c.ServiceIdentity, "task_identity": &c.TaskIdentity} {
+			if key := "consul." + name + ".extra_claims"; len(id.ExtraClaims) > 0 {
+				errs = append(errs, &absentKey{place: s.place(key), key: key, never: true,
+					feature: "identities for Consul have the extra claims of their namespace: set them there"})
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -18,13 +18,17 @@ type Difference struct {
 	Refused bool
 }
 
-// absentKey is the error for a key whose feature this version does not have.
+// absentKey is the error for a key whose feature this version does not have, or that no version will have.
 type absentKey struct {
 	place, key, feature string
+	never               bool // feature is the reason
 }
 
 // Error returns the place, the key and the missing feature.
 func (e *absentKey) Error() string {
+	if e.never {
+		return fmt.Sprintf("%s%s: %s", e.place, e.key, e.feature)
+	}
 	return fmt.Sprintf("%s%s: %s: not available yet", e.place, e.key, e.feature)
 }
 

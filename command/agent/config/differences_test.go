@@ -10,7 +10,7 @@ import (
 
 // A part of upstream's configuration, without a role and a data_dir.
 const upstreamKeys = `
-consul { tags = ["edge"] }
+consul { service_identity { aud = ["a"] extra_claims { b = "c" } } }
 server { redundancy_zone = "a" }
 client {
   cni_path = "/opt/cni/bin"
@@ -37,6 +37,8 @@ func TestDifferences(t *testing.T) {
 	want := []Difference{
 		{file + ":3", "server.redundancy_zone", "redundancy zones (Nomad Enterprise): the agent does not start", true},
 		{file + ":9", "client.server_join.retry_join", "discovery of servers by provider=aws: the agent does not start", true},
+		{file + ":2", "consul.service_identity.extra_claims",
+			"identities for Consul have the extra claims of their namespace: set them there: the agent does not start", true},
 		{file + ":11", `plugin "podman"`, "neither this version nor plugin_dir has the driver: the node does not have it", false},
 		{file + ":7", "client.cpu_disable_dmidecode", "the agent never runs dmidecode: accepted without effect", false},
 		{file + ":13", "ui.show_cli_hints", "commands print no hints about the web UI: accepted without effect", false},

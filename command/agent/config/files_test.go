@@ -197,14 +197,14 @@ func TestTrailingCommas(t *testing.T) {
 // client.options accepts any key with a single value. Unknown keys are listed in the log.
 func TestUnknownOptions(t *testing.T) {
 	for _, file := range []map[string]string{
-		{"a.hcl": minimal + `client { options = { "driver.nope" = "1" docker.auth.config = "/x" "env.denylist" = "A" count = 3 } }`},
-		{"a.json": `{"data_dir": "/d", "server": {"enabled": true}, "client": {"options": {"driver.nope": "1", "docker.auth.config": "/x", "env.denylist": "A", "count": 3}}}`},
+		{"a.hcl": minimal + `client { options = { "driver.nope" = "1" docker.auth.config = "/x" "env.denylist" = "A" count = 3 "consul.address" = "x" } }`},
+		{"a.json": `{"data_dir": "/d", "server": {"enabled": true}, "client": {"options": {"driver.nope": "1", "docker.auth.config": "/x", "env.denylist": "A", "count": 3, "consul.address": "x"}}}`},
 	} {
 		s, err := load(t, file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := s.UnknownOptions(), []string{"count", "docker.auth.config", "driver.nope"}; !reflect.DeepEqual(got, want) {
+		if got, want := s.UnknownOptions(), []string{"consul.address", "count", "docker.auth.config", "driver.nope"}; !reflect.DeepEqual(got, want) {
 			t.Errorf("unknownOptions() = %q, want %q", got, want)
 		}
 	}

@@ -51,7 +51,7 @@ func (s *Settings) blockLater(elem reflect.Value, path, missing string) []error 
 }
 
 func (s *Settings) notYet(path, feature string) error {
-	return &absentKey{s.place(path), path, feature}
+	return &absentKey{place: s.place(path), key: path, feature: feature}
 }
 
 func sortedKeys(m reflect.Value) []reflect.Value {
