@@ -77,7 +77,12 @@ func (a *Agent) clientConsul(c *client.Consul) {
 
 // serverConsul adds the discovery of other servers to the configuration of the server.
 func (a *Agent) serverConsul(c *server.Config) {
-	if b := a.set.DefaultConsul(); b != nil && b.ServerAutoJoin {
+	b := a.set.DefaultConsul()
+	if b == nil {
+		return
+	}
+	c.Consul.Agent = a.consul.agent(b.Name)
+	if b.ServerAutoJoin {
 		c.Discover = a.finder(b, advertise.TagSerf).All
 	}
 }

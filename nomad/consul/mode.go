@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 
+	agent "github.com/open-nomad/open-nomad/internal/consul"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -41,6 +42,8 @@ type Config struct {
 	// ServiceIdentity and TaskIdentity are the identities with which services and tasks of new jobs log in to Consul. nil
 	// adds none.
 	ServiceIdentity, TaskIdentity *nomad.WorkloadIdentity
+	// Agent is the agent of Consul of this server, nil without a consul block. The configuration of gateways is written there.
+	Agent *agent.Agent
 }
 
 // Services is the setting of the servers of a region. It caches the mode. A nil Services has the default setting.

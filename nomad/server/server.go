@@ -58,6 +58,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/locks"
+	"github.com/open-nomad/open-nomad/nomad/mesh"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/periodic"
 	"github.com/open-nomad/open-nomad/nomad/plan"
@@ -258,7 +259,8 @@ func (s *Server) endpoints() *endpoint.Service {
 		Evals:       evals.Config{Blocked: s.blocked, Plans: s.plans, LeaderToken: s.authority.Token},
 		Deployments: s.deploys,
 		Periodic:    s.periodic,
-		Jobs:        jobs.Config{Admission: s.admission, DefaultPriority: s.cfg.JobDefaultPriority, MaxSource: s.cfg.JobMaxSourceSize},
+		Jobs: jobs.Config{Admission: s.admission, DefaultPriority: s.cfg.JobDefaultPriority, MaxSource: s.cfg.JobMaxSourceSize,
+			Gateways: mesh.NewWriter(s.cfg.Consul.Agent)},
 		Nodes: nodes.Config{AuthoritativeRegion: s.cfg.AuthoritativeRegion, Introduction: s.cfg.Introduction, Heartbeats: s.beats,
 			Plans: s.plans},
 		HostVolumes: hostvolumes.Config{Plans: s.plans, Blocked: s.blocked},

@@ -44,6 +44,11 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.JobReg
 	if err != nil {
 		return nil, err
 	}
+	if !outdated(req, old) {
+		if err := s.writeGateways(ctx, job); err != nil {
+			return nil, err
+		}
+	}
 	source, warnings := s.keptSource(req.Submission, admitted.Warnings())
 	eval := s.JobEval(job, req.EvalPriority, nomad.EvalTriggerJobRegister)
 	out := &message.JobRegisterResponse{Warnings: strings.Join(warnings, "\n")}
@@ -73,6 +78,15 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.JobReg
 func (s *Service) write(ctx context.Context, job *admission.Admitted, r admission.Registration) (uint64, error) {
 	kind, entry := job.Register(r).Entry()
 	return s.Apply(ctx, kind, entry)
+}
+
+// writeGateways writes the configuration of the job's gateways to Consul. The job is refused if that fails: its gateways would
+// not work. A job that did not change is written too, since Consul may have lost its state.
+func (s *Service) writeGateways(ctx context.Context, job *nomad.Job) error {
+	if err := s.cfg.Gateways.Write(ctx, job); err != nil {
+		return apierror.Errorf(500, "%v", err)
+	}
+	return nil
 }
 
 // needOverride checks that the caller may override policies, if the request does so.
@@ -179,6 +193,14 @@ func (s *Service) keptSource(source *nomad.JobSubmission, warnings []string) (*n
 // that of the FSM, when it applies the entry.
 func enforced(req *message.JobRegisterRequest, old *nomad.Job) bool {
 	return req.EnforceIndex && req.JobModifyIndex != old.JobModifyIndex
+}
+
+// outdated reports whether a compare-and-set of the request would fail now, also for a job that does not exist.
+func outdated(req *message.JobRegisterRequest, old *nomad.Job) bool {
+	if old == nil {
+		return req.EnforceIndex && req.JobModifyIndex != 0
+	}
+	return enforced(req, old)
 }
 
 // sameSpec reports whether a job has the same specification as the stored one. Fields that

@@ -37,6 +37,9 @@ func (s *Service) Revert(ctx context.Context, c *rpc.Call, req *message.JobRever
 	if err != nil {
 		return nil, err
 	}
+	if err := s.writeGateways(ctx, job); err != nil {
+		return nil, err
+	}
 	if job.WantsRSA() {
 		if err := s.keys.EnsureRSA(ctx); err != nil {
 			return nil, err

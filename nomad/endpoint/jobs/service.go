@@ -24,6 +24,13 @@ type Config struct {
 	Admission       *admission.Admitter // required
 	DefaultPriority int                 // 50
 	MaxSource       int                 // 1,000,000 bytes of job source
+	Gateways        Gateways            // required to write jobs
+}
+
+// Gateways writes the configuration of the gateways of a job to Consul.
+type Gateways interface {
+	// Write makes no request for a job without such gateways.
+	Write(ctx context.Context, job *nomad.Job) error
 }
 
 // Periodic launches the children of periodic jobs.
