@@ -57,7 +57,7 @@ func TestCut(t *testing.T) {
 		run(t, r)
 		synctest.Wait()
 		first := true
-		n.faults = once(cut, &first)
+		n.setFunc(once(cut, &first))
 		if !r.Remove(t.Context(), "a") {
 			t.Error("Remove() = false")
 		}

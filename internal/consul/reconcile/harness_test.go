@@ -99,14 +99,19 @@ func answer(status int) *http.Response {
 
 // set makes requests fail whose method and path contain a text, and serves the others.
 func (n *network) set(f fault, text string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.faults = func(r *http.Request) fault {
+	n.setFunc(func(r *http.Request) fault {
 		if strings.Contains(r.Method+" "+r.URL.Path, text) {
 			return f
 		}
 		return served
-	}
+	})
+}
+
+// setFunc sets the function that returns the fault of a request.
+func (n *network) setFunc(fn func(*http.Request) fault) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.faults = fn
 }
 
 // slow makes requests take some time whose method and path contain a text.

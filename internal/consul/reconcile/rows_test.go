@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -232,7 +233,7 @@ func TestRetry(t *testing.T) {
 		}})
 		bad := service(1, "web")
 		bad.Token = func() string { return "own" }
-		n.faults = tokenFault(denied, "own")
+		n.setFunc(tokenFault(denied, "own"))
 		r.Set("bad", []*reconcile.Service{bad})
 		r.Set("good", []*reconcile.Service{service(2, "api")})
 		run(t, r)
@@ -271,9 +272,10 @@ func TestRetry(t *testing.T) {
 // TestTokens checks the token of each request.
 func TestTokens(t *testing.T) {
 	bubble(t, func(t *testing.T, n *network) {
-		own := ""
+		var own atomic.Value
+		own.Store("")
 		web := ttlService(1, "web")
-		web.Token = func() string { return own }
+		web.Token = func() string { return own.Load().(string) }
 		r := reconcile.New(reconcile.Config{Agent: n.agent(t, "agents")})
 		r.Set("a", []*reconcile.Service{web})
 		run(t, r)
@@ -282,13 +284,13 @@ func TestTokens(t *testing.T) {
 		if s := r.States("a")[0]; s.Registered || s.Err == nil {
 			t.Errorf("state = %+v", s)
 		}
-		own = "own"
+		own.Store("own")
 		wait(time.Second)
 		equal(t, "registration", n.writes(), "PUT /service/register own")
 		r.Update(reconcile.Status{CheckID: web.Registration.Checks[0].CheckID, Status: api.HealthPassing})
 		synctest.Wait()
 		equal(t, "status", n.writes(), "PUT /check/update/"+web.Registration.Checks[0].CheckID+" own")
-		n.faults = tokenFault(denied, "agents")
+		n.setFunc(tokenFault(denied, "agents"))
 		r.Remove(t.Context(), "a")
 		gone := "PUT /service/deregister/" + web.Registration.ID
 		equal(t, "removal", n.writes(), gone+" agents", gone+" own")
