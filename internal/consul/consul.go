@@ -1,7 +1,7 @@
 // Package consul is the connection to the local agents of Consul, one per cluster. Everything in this program that talks
 // to Consul uses it: detection, registration (package reconcile), tokens of workloads, templates and discovery.
 //
-// An answer is at most 4 MiB, and a redirect is an error, since the library would send the token along. Redact removes
+// An answer is at most 16 MiB, and a redirect is an error, since the library would send the token along. Redact removes
 // the body of an answer from an error, because Consul may repeat a token in it. The settings can be replaced while
 // requests run: a reload of the configuration does so. Stream is for answers that are passed on: it does not limit them.
 // The package starts no goroutine.
@@ -24,8 +24,9 @@ import (
 // DefaultCluster is the name of the cluster that jobs can use.
 const DefaultCluster = "default"
 
-// MaxAnswer limits an answer of Consul, in bytes.
-const MaxAnswer = 4 << 20
+// MaxAnswer limits an answer of Consul, in bytes. The list of 1,000 checks with 4 KiB of output each, which is the most
+// that Consul keeps by default, has 5 MiB, and up to twice as much if the output has to be escaped.
+const MaxAnswer = 16 << 20
 
 // Settings are those of the connection to an agent of Consul.
 type Settings struct {

@@ -70,7 +70,7 @@ func TestSockets_Hanging(t *testing.T) {
 	testpace.Until(t, "the removal", func() bool { return len(c.IDs()) == 0 })
 }
 
-// TestSockets_LargeAnswer checks that an answer of 10 MB is not used, and removes nothing.
+// TestSockets_LargeAnswer checks that an answer that exceeds the limit is not used, and removes nothing.
 func TestSockets_LargeAnswer(t *testing.T) {
 	var asked int
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -81,7 +81,7 @@ func TestSockets_LargeAnswer(t *testing.T) {
 			fmt.Fprint(w, "{}")
 		default:
 			asked++
-			fmt.Fprintf(w, `{"x":{"ID":%q}}`, strings.Repeat("x", 10<<20))
+			fmt.Fprintf(w, `{"x":{"ID":%q}}`, strings.Repeat("x", consul.MaxAnswer))
 		}
 	}))
 	t.Cleanup(s.Close)
@@ -92,6 +92,38 @@ func TestSockets_LargeAnswer(t *testing.T) {
 	stop()
 	if asked < 2 {
 		t.Errorf("asked %d times", asked)
+	}
+}
+
+// TestSockets_LargeList checks 1,000 checks with the largest output that Consul keeps.
+func TestSockets_LargeList(t *testing.T) {
+	c := testconsul.Start(t, testconsul.Config{Manual: true})
+	r := reconcile.New(reconcile.Config{Agent: connect(t, c.Addr(), "")})
+	const services = 1000
+	for i := range services {
+		s := ttlService(i, "web")
+		r.Set(fmt.Sprint(i), []*reconcile.Service{s})
+		r.Update(reconcile.Status{CheckID: s.Registration.Checks[0].CheckID, Status: api.HealthPassing, Output: strings.Repeat("\n", 4096)})
+	}
+	run(t, r)
+	testpace.Until(t, "all statuses", func() bool {
+		checks := c.Checks()
+		for _, k := range checks {
+			if k.Output == "" {
+				return false
+			}
+		}
+		return len(checks) == services
+	})
+	got := make(chan string, 1)
+	defer r.Watch("7", func(list []reconcile.Status) { got <- list[0].Status })()
+	select {
+	case status := <-got:
+		if status != api.HealthPassing {
+			t.Errorf("status = %s", status)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("no statuses")
 	}
 }
 

@@ -126,7 +126,7 @@ func TestUpdate_Repeated(t *testing.T) {
 // TestBounds checks that a Consul that hangs gets few requests at a time, and that all is sent afterwards.
 func TestBounds(t *testing.T) {
 	bubble(t, func(t *testing.T, n *network) {
-		const services = 100
+		const services = 300
 		r := reconcile.New(reconcile.Config{Agent: n.agent(t, "")})
 		for i := range services {
 			r.Set(fmt.Sprint(i), []*reconcile.Service{ttlService(i, "web")})
@@ -143,8 +143,8 @@ func TestBounds(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if got := len(n.take()); got != 32+4+4 {
-			t.Errorf("%d requests in progress, want 40", got)
+		if got := len(n.take()); got != 128+4+4 {
+			t.Errorf("%d requests in progress, want 136", got)
 		}
 		wait(time.Minute)
 		n.set(served, "")
