@@ -151,8 +151,11 @@ func (a *Agent) open(w io.Writer) (err error) {
 		OpenMetrics: a.set.Telemetry.AllowAnonymousMetrics, Parse: parse.New().Parse,
 	})
 	if a.set.Client.Enabled {
-		return a.openClient()
+		if err := a.openClient(); err != nil {
+			return err
+		}
 	}
+	a.advertise(a.set)
 	return nil
 }
 

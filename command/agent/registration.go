@@ -119,7 +119,6 @@ func (a *Agent) notRegistered(owner string, s reconcile.State) {
 // runConsul keeps the services of this agent registered until ctx ends. Those of workloads then stay. The agent's own are
 // deregistered.
 func (a *Agent) runConsul(ctx context.Context) error {
-	a.advertise(a.set)
 	err := a.consul.services.Run(ctx)
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), deregisterWithin)
 	defer cancel()
@@ -142,14 +141,15 @@ func (a *Agent) reloadConsul(set *config.Settings) error {
 			}
 		}
 	}
-	if a.consul.services != nil && set.DefaultConsul() != nil {
-		a.advertise(set)
-	}
+	a.advertise(set)
 	return nil
 }
 
 // advertise sets the agent's own services. Consul gets them when it is reachable.
 func (a *Agent) advertise(set *config.Settings) {
+	if a.consul.services == nil || set.DefaultConsul() == nil {
+		return
+	}
 	c := advertise.Config{Block: set.DefaultConsul(), Server: a.server != nil, Client: a.client != nil,
 		HTTP:  advertise.Address{Bind: a.http[0].Addr().String(), Advertise: a.addr},
 		HTTPS: set.TLS.HTTP, ClientCerts: set.TLS.VerifyHTTPSClient, Log: a.log}
