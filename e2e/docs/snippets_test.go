@@ -19,16 +19,23 @@ import (
 	"github.com/open-nomad/open-nomad/command/contextfile"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/e2e/harness"
+	"github.com/open-nomad/open-nomad/internal/testconsul"
 )
 
 // A page controls how its blocks are run by HTML comments:
 //
 //	<!-- agent: -acl-enabled -->     flags of the page's agent, anywhere on the page
+//	<!-- consul: agent.hcl -->       a stand-in of Consul with ACLs; the file of the page has the rules of the agent's token
 //	<!-- not run: <reason> -->       before a fence: the block is not run or checked
 //	<!-- file: web.nomad.hcl -->     before a fence: the block is written to this file
 //
 // The sh and console blocks of a page run in order, in one shell and one directory. The agent runs
 // the job "example" of 'nomad job init'. With -acl-enabled NOMAD_TOKEN is a management token.
+//
+// With a stand-in of Consul, the agent has a consul block with both identities, and CONSUL_HTTP_ADDR and CONSUL_HTTP_TOKEN
+// are those of an administrator. The test fails if the agent does what its token does not allow.
+var consulRules = regexp.MustCompile(`(?m)^<!-- consul: (.*) -->$`)
+
 var agentFlags = regexp.MustCompile(`(?m)^<!-- agent: (.*) -->$`)
 
 // snippetLimit bounds the blocks of one page.
@@ -145,6 +152,11 @@ func runPage(t *testing.T, p docPage, script string) {
 	cfg := filepath.Join(o.Dir, "exec2.hcl")
 	harness.WriteFile(t, cfg, harness.UnveilConfig())
 	o.Args = append([]string{"-dev", "-log-level=WARN", "-config=" + cfg}, flags...)
+	if m := consulRules.FindStringSubmatch(p.text); m != nil {
+		config, own := startConsul(t, p, m[1])
+		harness.WriteFile(t, filepath.Join(o.Dir, "consul.hcl"), config)
+		o.Args, env = append(o.Args, "-config="+filepath.Join(o.Dir, "consul.hcl")), append(env, own...)
+	}
 	if slices.Contains(flags, "-acl-enabled") {
 		o.Secret = firstToken
 		env = append(env, "NOMAD_TOKEN="+firstToken)
@@ -161,6 +173,21 @@ func runPage(t *testing.T, p docPage, script string) {
 	})
 	bash(ctx, t, work, env, script)
 	harness.PurgeAll(t, a)
+}
+
+// startConsul starts a stand-in of Consul. It returns the configuration of the agent, whose token has the rules in a file of
+// the page, and the environment of an administrator.
+func startConsul(t *testing.T, p docPage, file string) (config string, env []string) {
+	t.Helper()
+	i := slices.IndexFunc(p.blocks, func(b docBlock) bool { return b.note == "file: "+file })
+	if i < 0 {
+		t.Fatalf("%s has no file %s", p.name, file)
+	}
+	c := testconsul.Start(t, testconsul.Config{ACL: true})
+	const identity = "{\n    aud = [\"consul.io\"]\n    ttl = \"1h\"\n  }\n"
+	config = fmt.Sprintf("consul {\n  address = %q\n  token = %q\n  service_identity %s  task_identity %s}\n", c.Addr(),
+		c.NewToken(t, p.blocks[i].text), identity, identity)
+	return config, []string{"CONSUL_HTTP_ADDR=" + c.Addr(), "CONSUL_HTTP_TOKEN=" + c.Management()}
 }
 
 // pageDir returns the directory in which the blocks of a page run, with the program as bin/nomad.
