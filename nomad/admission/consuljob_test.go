@@ -10,8 +10,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission/testjobs"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/connect"
 	"github.com/open-nomad/open-nomad/nomad/consul"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -206,5 +208,60 @@ func TestToConsul_Faults(t *testing.T) {
 				t.Errorf("Validate() = %v, want only %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestToConsul_InPlace checks which changes of a stored job replace running allocations.
+func TestToConsul_InPlace(t *testing.T) {
+	stored := func(cfg consul.Config, edit func(tg *nomad.TaskGroup, t *nomad.Task)) *nomad.Job {
+		job := groupOf(func(tg *nomad.TaskGroup, task *nomad.Task) {
+			tg.Networks[0].Mode, tg.Consul = "bridge", &nomad.Consul{}
+			tg.Services = []*nomad.Service{{Name: "web", PortLabel: "http"}}
+			edit(tg, task)
+		})
+		if err := inRegion(cfg, Caller(anyone()), job).consul(); err != nil {
+			t.Fatal(err)
+		}
+		return job
+	}
+	plain := func(*nomad.TaskGroup, *nomad.Task) {}
+	meshed := func(change func(*nomad.ConsulConnect)) func(*nomad.TaskGroup, *nomad.Task) {
+		return func(tg *nomad.TaskGroup, _ *nomad.Task) {
+			tg.Services[0].Connect = &nomad.ConsulConnect{SidecarService: &connect.SidecarService{Proxy: &connect.Proxy{}}}
+			change(tg.Services[0].Connect)
+		}
+	}
+	none := consul.Config{}
+	onlyServices := consul.Config{ServiceIdentity: withIdentities.ServiceIdentity}
+	onlyTasks := consul.Config{TaskIdentity: withIdentities.TaskIdentity}
+	sidecar := meshed(func(*nomad.ConsulConnect) {})
+	for name, c := range map[string]struct {
+		was, is  consul.Config
+		old, new func(tg *nomad.TaskGroup, t *nomad.Task)
+		replaced bool
+	}{
+		"nothing":            {none, none, plain, plain, false},
+		"service identities": {none, onlyServices, plain, plain, false},
+		"task identities":    {none, onlyTasks, plain, plain, true},
+		"another ttl":        {onlyTasks, consul.Config{TaskIdentity: &nomad.WorkloadIdentity{Audience: []string{"x"}}}, plain, plain, true},
+		"provider":           {none, none, plain, func(tg *nomad.TaskGroup, _ *nomad.Task) { tg.Services[0].Provider = "nomad" }, false},
+		"tags":               {none, none, plain, func(tg *nomad.TaskGroup, _ *nomad.Task) { tg.Services[0].Tags = []string{"a"} }, false},
+		"check": {none, none, plain, func(tg *nomad.TaskGroup, _ *nomad.Task) {
+			tg.Services[0].Checks = []*nomad.ServiceCheck{{Name: "c", Type: "tcp"}}
+		}, false},
+		"namespace": {none, none, plain, func(tg *nomad.TaskGroup, _ *nomad.Task) { tg.Consul.Namespace = "a" }, false},
+		"partition": {none, none, plain, func(tg *nomad.TaskGroup, _ *nomad.Task) { tg.Consul.Partition = "a" }, true},
+		"connect":   {none, none, plain, sidecar, true},
+		"upstreams": {none, none, sidecar, meshed(func(c *nomad.ConsulConnect) {
+			c.SidecarService.Proxy.Upstreams = []connect.Upstream{{DestinationName: "db", LocalBindPort: 1}}
+		}), false},
+		"tags of the sidecar": {none, none, sidecar, meshed(func(c *nomad.ConsulConnect) { c.SidecarService.Tags = []string{"a"} }), false},
+		"port of the sidecar": {none, none, sidecar, meshed(func(c *nomad.ConsulConnect) { c.SidecarService.Port = "http" }), true},
+		"sidecar_task":        {none, none, sidecar, meshed(func(c *nomad.ConsulConnect) { c.SidecarTask = &nomad.SidecarTask{User: "u"} }), true},
+	} {
+		was, is := stored(c.was, c.old), stored(c.is, c.new)
+		if got := reconcile.GroupChanged(was, was.TaskGroups[0], is, is.TaskGroups[0]); got != c.replaced {
+			t.Errorf("%s: replaced = %v, want %v", name, got, c.replaced)
+		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/connect"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -36,9 +38,17 @@ var objectNames = map[string]string{
 	"Links":         "Link",
 }
 
+// typeNames maps types of the service mesh to the object names of a diff. Their fields have the same names as others.
+var typeNames = map[reflect.Type]string{
+	reflect.TypeFor[nomad.ConsulConnect](): "ConsulConnect",
+	reflect.TypeFor[connect.Proxy]():       "ConsulProxy",
+	reflect.TypeFor[connect.Upstream]():    "ConsulUpstreams",
+	reflect.TypeFor[connect.Gateway]():     "ConsulGateway",
+}
+
 // identifyingFields identify an element of a list across two versions. Elements without such a field match
 // only if they are equal.
-var identifyingFields = []string{"Name", "Label", "PortLabel", "Volume", "DestPath"}
+var identifyingFields = []string{"Name", "Label", "PortLabel", "Volume", "DestPath", "DestinationName"}
 
 // diffFields compares two structs of the same type and returns only changes. Scalars and maps of strings become
 // field diffs, everything else becomes object diffs. t is Added or Deleted if one side is absent.
@@ -137,7 +147,7 @@ func diffStruct(name string, old, new reflect.Value) []*message.ObjectDiff {
 		fs, os := diffValue(f.Name, was.Field(i), is.Field(i))
 		fields, objects = append(fields, fs...), append(objects, os...)
 	}
-	return oneObject(name, diffType(noOld, noNew), fields, objects)
+	return oneObject(cmp.Or(typeNames[was.Type()], name), diffType(noOld, noNew), fields, objects)
 }
 
 // structOf returns the struct that a field holds or points to, and an empty struct for a nil pointer.
