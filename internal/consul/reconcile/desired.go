@@ -44,7 +44,8 @@ func (r *Reconciler) wantService(owner string, s *Service) {
 	}
 	i.owner = owner
 	if i.want != nil && reflect.DeepEqual(i.want.Registration, s.Registration) {
-		i.want, i.last = s, s // the token may be another one
+		i.want, i.last = s, s
+		i.renew()
 		return
 	}
 	switch {

@@ -30,7 +30,7 @@ func difference(want *api.AgentServiceRegistration, got, sidecar *api.AgentServi
 func sidecarDiffers(want *api.AgentServiceRegistration, got *api.AgentService) bool {
 	s := want.Connect.SidecarService
 	tags := s.Tags
-	if tags == nil { // Consul copies those of the service
+	if len(tags) == 0 { // Consul copies those of the service
 		tags = want.Tags
 	}
 	if !want.EnableTagOverride && !sameSet(tags, got.Tags) {
@@ -46,11 +46,16 @@ func sidecarDiffers(want *api.AgentServiceRegistration, got *api.AgentService) b
 	return !slices.Equal(upstreams(a), upstreams(b))
 }
 
-// upstreams returns upstreams in a form that can be compared: numbers as JSON has them, the default type, sorted.
+// upstreams returns upstreams in a form that can be compared: numbers as JSON has them, without defaults, sorted.
 func upstreams(list []api.Upstream) (out []string) {
 	for _, u := range list {
-		if u.DestinationType == "" {
-			u.DestinationType = api.UpstreamDestTypeService
+		if u.DestinationType == api.UpstreamDestTypeService {
+			u.DestinationType = ""
+		}
+		for _, name := range []*string{&u.DestinationNamespace, &u.DestinationPartition} {
+			if *name == "default" {
+				*name = ""
+			}
 		}
 		text, err := json.Marshal(u)
 		if err != nil { // never sent either

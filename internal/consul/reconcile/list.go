@@ -30,9 +30,6 @@ type list struct {
 // sync asks for the services and checks of Consul, and decides what differs.
 func (r *Reconciler) sync(ctx context.Context) {
 	l, err := r.list(ctx)
-	if ctx.Err() != nil {
-		return
-	}
 	var leftovers []string
 	if err == nil {
 		leftovers = r.leftovers(l)
@@ -40,6 +37,9 @@ func (r *Reconciler) sync(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.syncing = false
+	if ctx.Err() != nil {
+		return
+	}
 	r.wake.Send()
 	if err != nil {
 		r.listFailed(fmt.Errorf("list services of consul: %w", consul.Redact(err)))
@@ -155,19 +155,20 @@ func (r *Reconciler) compare(i *item, l *list) {
 		}
 		return
 	}
-	i.presence = present
+	i.presence, i.override = present, nil
+	if i.want.Registration.EnableTagOverride {
+		i.override = &override{service: got.Tags}
+		if sidecar != nil {
+			i.override.sidecar = sidecar.Tags
+		}
+	}
 	switch {
 	case i.need == change:
 	case difference(i.want.Registration, got, sidecar):
-		i.need, i.registered, i.override = drift, false, nil
-		if i.want.Registration.EnableTagOverride {
-			i.override = &override{service: got.Tags}
-			if sidecar != nil {
-				i.override.sidecar = sidecar.Tags
-			}
-		}
+		i.need, i.registered = drift, false
 	default:
 		r.compareChecks(i, l.checks[i.id])
+		i.renew()
 	}
 }
 

@@ -23,8 +23,9 @@
 // services of an earlier process with the same ID: what is equal is not registered again. The tags of a service with
 // EnableTagOverride are those of Consul in drift, and those of the job in change.
 //
-// Tokens: a service is registered with its own token if it has one, and never with the agent's then. Lists and removals
-// use the token of the agent, removals after status 403 that of the service.
+// Tokens: a service is registered with its own token if it has one, and never with the agent's then. Consul keeps this
+// token and uses it later, so a service is registered again when its token has changed: at the next Set or list. Lists
+// and removals use the token of the agent, removals after status 403 that of the service.
 //
 // Ownership: a leftover is a service with the ID of a task that nobody wants. It is removed one minute after the start,
 // if Config.Reap is set and Config.Owns reports that its allocation was placed on this node. So two agents on one Consul

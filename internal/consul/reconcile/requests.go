@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -70,12 +71,17 @@ func reportUnknown(s *Service, token string, err error) {
 	}
 }
 
-// register registers a service with its checks.
+// register registers a service with its checks, unless only its token could have changed and has not.
 func (r *Reconciler) register(ctx context.Context, j *job) error {
 	token, err := ownToken(j.want)
+	if j.need == renew && (err != nil || j.token == "" || token == j.token) {
+		j.used = cmp.Or(token, j.token)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
+	j.used, j.sent = token, true
 	reg := j.registration()
 	err = r.do(ctx, func(ctx context.Context, c *api.Client) error {
 		return c.Agent().ServiceRegisterOpts(reg, api.ServiceRegisterOpts{ReplaceExistingChecks: j.replace, Token: token}.WithContext(ctx))

@@ -82,6 +82,9 @@ func TestDifferences(t *testing.T) {
 		"sidecar missing":   {sidecar, func(s *api.AgentServiceRegistration) { s.Connect = nil }, true},
 		"sidecar tags":      {sidecar, func(s *api.AgentServiceRegistration) { s.Connect.SidecarService.Tags = nil }, true},
 		"sidecar upstreams": {sidecar, func(s *api.AgentServiceRegistration) { s.Connect.SidecarService.Proxy = nil }, true},
+		"upstream with default": {sidecar, func(s *api.AgentServiceRegistration) {
+			s.Connect.SidecarService.Proxy.Upstreams[0].DestinationNamespace = "default"
+		}, false},
 		"upstream of a type": {sidecar, func(s *api.AgentServiceRegistration) {
 			s.Connect.SidecarService.Proxy.Upstreams[0].DestinationType = "service"
 		}, false},
@@ -298,6 +301,57 @@ func TestTokens(t *testing.T) {
 		r.Set("a", []*reconcile.Service{service(1, "web")})
 		synctest.Wait()
 		equal(t, "without an identity", n.writes(), "PUT /service/register agents")
+	})
+}
+
+// TestTokens_Renewed checks that a service is registered again with its new token, with the tags and the status it has.
+func TestTokens_Renewed(t *testing.T) {
+	bubble(t, func(t *testing.T, n *network) {
+		var own atomic.Value
+		own.Store("first")
+		web := changed(ttlService(1, "web"), func(s *api.AgentServiceRegistration) { s.EnableTagOverride = true })
+		web.Token = func() string { return own.Load().(string) }
+		check := web.Registration.Checks[0].CheckID
+		r := reconcile.New(reconcile.Config{Agent: n.agent(t, "agents")})
+		r.Set("a", []*reconcile.Service{web})
+		stop := run(t, r)
+		synctest.Wait()
+		must(t, n.direct(t).Client().Agent().ServiceRegister(changed(web, func(s *api.AgentServiceRegistration) {
+			s.Tags = []string{"external"}
+		}).Registration))
+		wait(29 * time.Second)
+		r.Update(reconcile.Status{CheckID: check, Status: api.HealthPassing})
+		synctest.Wait()
+		n.take()
+		own.Store("second")
+		wait(time.Second)
+		put, update := "PUT ?replace-existing-checks=true /service/register ", "PUT /check/update/"+check+" "
+		equal(t, "after a list", n.writes(), put+"second", update+"second")
+		if got := n.consul.Services()[web.Registration.ID].Tags; !slices.Equal(got, []string{"external"}) {
+			t.Errorf("tags = %q", got)
+		}
+		own.Store("third")
+		r.Set("a", []*reconcile.Service{web})
+		synctest.Wait()
+		equal(t, "after Set", n.writes(), put+"third", update+"third")
+		own.Store("")
+		wait(time.Minute)
+		equal(t, "without a token", n.writes())
+		if s := r.States("a")[0]; !s.Registered || s.Err != nil {
+			t.Errorf("state = %+v", s)
+		}
+		own.Store("third")
+		wait(time.Minute)
+		equal(t, "the same token", n.writes())
+		stop()
+		r = reconcile.New(reconcile.Config{Agent: n.agent(t, "agents")})
+		r.Set("a", []*reconcile.Service{web})
+		run(t, r)
+		wait(time.Minute)
+		equal(t, "another agent", n.writes())
+		own.Store("fourth")
+		wait(30 * time.Second)
+		equal(t, "another agent with a new token", n.writes(), put+"fourth")
 	})
 }
 

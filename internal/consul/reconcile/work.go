@@ -31,6 +31,9 @@ type job struct {
 	want, last       *Service
 	need             need
 	override         *override
+	token            string // before
+	used             string // the service's own token
+	sent             bool   // a registration
 	replace, sidecar bool
 	missing          []*api.AgentServiceCheck
 	surplus          []string
@@ -39,7 +42,7 @@ type job struct {
 // registration returns what is registered.
 func (j *job) registration() *api.AgentServiceRegistration {
 	reg := j.want.Registration
-	if j.override == nil {
+	if j.override == nil || j.need == change {
 		return reg
 	}
 	out := *reg
@@ -137,6 +140,8 @@ func (r *Reconciler) laneOf(i *item) (lane, rank int) {
 		return normal, 0
 	case i.need == drift || i.need == change:
 		return normal, 1
+	case i.need == renew:
+		return normal, 2
 	case i.need == settled && len(i.missing)+len(i.surplus) > 0:
 		return normal, 2
 	}
@@ -158,7 +163,7 @@ func (r *Reconciler) begin(i *item, lane int, cancel context.CancelFunc) *job {
 	r.inUse[lane]++
 	i.busy, i.cancel = true, cancel
 	r.touch(i)
-	return &job{item: i, lane: lane, version: i.version, want: i.want, last: i.last, need: i.need, override: i.override,
+	return &job{item: i, lane: lane, version: i.version, want: i.want, last: i.last, need: i.need, override: i.override, token: i.token,
 		replace: i.presence != absent, sidecar: i.sidecar, missing: i.missing, surplus: i.surplus}
 }
 
@@ -204,6 +209,7 @@ func (r *Reconciler) deregistered(j *job, err error) {
 	}
 	i.attempted()
 	if err != nil {
+		count("sync_failure", 1)
 		r.failed(i, err, now)
 		return
 	}
@@ -220,6 +226,9 @@ func (r *Reconciler) registered(j *job, err error, answer int) {
 	switch {
 	case err == nil:
 		i.presence = present
+		if j.need != settled {
+			i.token = j.used
+		}
 	case errors.Is(err, errNoToken):
 	case answer == 0 && i.presence == absent:
 		i.presence = unknown // Consul may have completed it
@@ -236,11 +245,16 @@ func (r *Reconciler) registered(j *job, err error, answer int) {
 	case errors.Is(err, errNoToken):
 		i.err, i.retryAt = errNoToken, now.Add(retryUnit)
 	case err != nil:
+		count("sync_failure", 1)
 		r.failed(i, err, now)
 		if answer == 0 || j.need == settled { // perhaps Consul does not have the service any more
 			r.syncSoon()
 		}
 	default:
+		if j.need == renew && !j.sent {
+			i.need = settled
+			return
+		}
 		r.recovered(i)
 		i.missing, i.surplus = nil, nil
 		i.settle(now)
@@ -250,7 +264,6 @@ func (r *Reconciler) registered(j *job, err error, answer int) {
 
 // failed records a failed attempt. The caller holds mu.
 func (r *Reconciler) failed(i *item, err error, now time.Time) {
-	count("sync_failure", 1)
 	if i.failures == 0 {
 		i.since = now
 	}
