@@ -97,6 +97,7 @@ func TestConsul(t *testing.T) {
 	c := testconsul.Start(t, testconsul.Config{ACL: true})
 	c.Expect("auth method") // before trustCluster
 	agentToken := c.NewToken(t, `agent_prefix "" { policy = "read" } node_prefix "" { policy = "read" } service_prefix "" { policy = "write" }`)
+	t.Setenv("CONSUL_HTTP_ADDR", c.Addr()) // for operator debug, which captures Consul too
 	dir := harness.TempDir(t)
 	cfg, data := filepath.Join(dir, "c.hcl"), filepath.Join(dir, "d")
 	identity := "{\n aud = [\"consul.io\"]\n ttl = \"1h\"\n }\n"
@@ -202,7 +203,8 @@ func emitsNone(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, token
 	_, snapshot := harness.Get(t, a, "/v1/operator/snapshot")
 	search(t, "the snapshot", unpacked(t, snapshot), tokens)
 	out := harness.TempDir(t)
-	if text, err := harness.Command(t, a, "operator", "debug", "-duration=1s", "-interval=1s", "-node-id=all", "-server-id=all", "-output="+out); err != nil {
+	if text, err := harness.Command(t, a, "operator", "debug", "-duration=1s", "-interval=1s", "-node-id=all", "-server-id=all",
+		"-consul-token="+tokens[0], "-output="+out); err != nil {
 		t.Fatalf("operator debug: %v\n%s", err, text)
 	}
 	archives, err := filepath.Glob(filepath.Join(out, "*"))
@@ -210,8 +212,8 @@ func emitsNone(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, token
 		t.Fatalf("archives %q, %v", archives, err)
 	}
 	text := bundled(t, archives[0])
-	if !strings.Contains(text, al.ID) {
-		t.Error("the debug bundle has not the allocation")
+	if !strings.Contains(text, al.ID) || !strings.Contains(text, "consul.members.servers") {
+		t.Error("the debug bundle has not the allocation, or not the metrics of Consul")
 	}
 	search(t, "the debug bundle", text, tokens)
 }
