@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,18 +100,8 @@ func TestConsul(t *testing.T) {
 	c.Expect("auth method") // before trustCluster
 	agentToken := c.NewToken(t, `agent_prefix "" { policy = "read" } node_prefix "" { policy = "read" } service_prefix "" { policy = "write" }`)
 	t.Setenv("CONSUL_HTTP_ADDR", c.Addr()) // for operator debug, which captures Consul too
-	dir := harness.TempDir(t)
-	cfg, data := filepath.Join(dir, "c.hcl"), filepath.Join(dir, "d")
-	identity := "{\n aud = [\"consul.io\"]\n ttl = \"1h\"\n }\n"
-	harness.WriteFile(t, cfg, harness.TestDrivers+fmt.Sprintf(
-		"log_level = \"TRACE\"\nconsul {\n address = %q\n token = %q\n auto_advertise = false\n service_identity %s task_identity %s}\n",
-		c.Addr(), agentToken, identity, identity))
-	a := harness.Start(t, cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1",
-		"-data-dir=" + data, "-config=" + cfg}})
-	harness.Within(t, harness.Patience, "the node has Consul", func() bool {
-		node, _, err := a.Client.Nodes().Info(harness.NodeID(t, a), nil)
-		return err == nil && node.Attributes["consul.version"] != ""
-	})
+	a, dir := consulAgent(t, c, agentToken)
+	data := filepath.Join(dir, "d")
 	harness.Run(t, a, consulWorkloads)
 	harness.Within(t, harness.Patience, "the event of the refused login", func() bool {
 		for _, al := range harness.AllAllocs(t, a, "shop") {
@@ -166,6 +158,122 @@ func TestConsul(t *testing.T) {
 		t.Error("the log has no line about the login")
 	}
 	search(t, "the log", log, append(tokens, "eyJ")) // the beginning of a JWT
+}
+
+// consulAgent starts a server and client with a consul block, and returns its directory. Its data is below d.
+func consulAgent(t *testing.T, c *testconsul.Agent, token string) (a *cluster.Agent, dir string) {
+	t.Helper()
+	dir = harness.TempDir(t)
+	cfg := filepath.Join(dir, "c.hcl")
+	identity := "{\n aud = [\"consul.io\"]\n ttl = \"1h\"\n }\n"
+	harness.WriteFile(t, cfg, harness.TestDrivers+fmt.Sprintf(
+		"log_level = \"TRACE\"\nconsul {\n address = %q\n token = %q\n auto_advertise = false\n service_identity %s task_identity %s}\n",
+		c.Addr(), token, identity, identity))
+	a = harness.Start(t, cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1",
+		"-data-dir=" + filepath.Join(dir, "d"), "-config=" + cfg}})
+	harness.Within(t, harness.Patience, "the node has Consul", func() bool {
+		node, _, err := a.Client.Nodes().Info(harness.NodeID(t, a), nil)
+		return err == nil && node.Attributes["consul.version"] != ""
+	})
+	return a, dir
+}
+
+// TestConsul_Lifecycle checks that tokens follow a restart of the task, an update in place, a drain, a loss of Consul's state,
+// and a stop while Consul hangs or the task waits for its token.
+func TestConsul_Lifecycle(t *testing.T) {
+	harness.NeedsRoot(t)
+	c := testconsul.Start(t, testconsul.Config{ACL: true})
+	a, dir := consulAgent(t, c, c.Management())
+	trustCluster(t, c, a.Address()+"/.well-known/jwks.json")
+	secrets := func() map[string]string { // by workload
+		out := map[string]string{}
+		for _, l := range c.Logins() {
+			name := "t"
+			if len(l.ServiceIdentities) > 0 {
+				name = l.ServiceIdentities[0].ServiceName
+			}
+			out[name] += l.SecretID
+		}
+		return out
+	}
+	running := func() (string, map[string]string) {
+		t.Helper()
+		al := harness.Await(t, a, "shop", "running", 1)[0]
+		harness.Within(t, time.Minute, "two tokens and a service", func() bool { return len(c.Logins()) == 2 && len(c.Services()) == 1 })
+		return al.ID, secrets()
+	}
+	harness.Run(t, a, consulWorkloads)
+	id, first := running()
+
+	if out, err := harness.Command(t, a, "alloc", "restart", id); err != nil {
+		t.Fatalf("alloc restart: %v\n%s", err, out)
+	}
+	if again, got := running(); again != id || !maps.Equal(got, first) {
+		t.Error("a restart of the tasks changed the tokens")
+	}
+
+	harness.Run(t, a, strings.Replace(consulWorkloads, "${NOMAD_JOB_NAME}-web", "front", 1))
+	harness.Within(t, time.Minute, "the renamed service", func() bool { return secrets()["front"] != "" && secrets()["shop-web"] == "" })
+	again, second := running()
+	if again != id || second["t"] != first["t"] {
+		t.Error("an update of the service changed the allocation or the token of the task")
+	}
+
+	c.Expect("ACL not found")
+	c.Expect("auth method") // before it is there again
+	if err := c.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	harness.Within(t, time.Minute, "a login for the service", func() bool { return strings.Contains(strings.Join(c.Faults(), "\n"), "auth method") })
+	trustCluster(t, c, a.Address()+"/.well-known/jwks.json")
+	harness.Within(t, time.Minute, "a new token and the service after Consul lost its state", func() bool {
+		return len(c.Services()) == 1 && secrets()["front"] != "" && secrets()["front"] != second["front"]
+	})
+
+	drain := func(on bool) {
+		t.Helper()
+		flag := map[bool]string{true: "-enable", false: "-disable"}[on]
+		if out, err := harness.Command(t, a, "node", "drain", flag, "-yes", "-detach", harness.NodeID(t, a)); err != nil {
+			t.Fatalf("node drain: %v\n%s", err, out)
+		}
+	}
+	drain(true)
+	harness.Within(t, time.Minute, "the drain logs out", func() bool { return len(c.Logins()) == 0 && len(c.IDs()) == 0 })
+	drain(false)
+	if again, _ := running(); again == id {
+		t.Error("the drained allocation runs")
+	}
+
+	if err := c.Set(testconsul.Mode{Hang: true}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	harness.StopAndWait(t, a, "shop", 2)
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("the stop took %s while Consul hangs", took)
+	}
+	if err := c.Set(testconsul.Mode{Refuse: true}); err != nil {
+		t.Fatal(err)
+	}
+	harness.Run(t, a, strings.Replace(consulWorkloads, "\"shop\"", "\"late\"", 1))
+	harness.Within(t, harness.Patience, "the task waits", func() bool {
+		for _, al := range harness.AllAllocs(t, a, "late") {
+			if strings.Contains(strings.Join(messages(al, "t"), "\n"), "Consul is unreachable") && al.TaskStates["plain"].State == "running" {
+				return al.TaskStates["t"].State == "pending"
+			}
+		}
+		return false
+	})
+	began = time.Now()
+	harness.StopAndWait(t, a, "late", 1)
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("the stop of a waiting task took %s", took)
+	}
+	if err := c.Set(testconsul.Mode{}); err != nil {
+		t.Fatal(err)
+	}
+	harness.Within(t, time.Minute, "all are logged out", func() bool { return len(c.Logins()) == 0 && len(c.IDs()) == 0 })
+	search(t, "the log", harness.Content(t, filepath.Join(dir, "agent.log")), slices.Concat(slices.Collect(maps.Values(first)), []string{"eyJ"}))
 }
 
 // messages returns the events of a task.
