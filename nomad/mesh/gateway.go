@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -44,9 +45,14 @@ func addGateway(tg *nomad.TaskGroup, s *nomad.Service) {
 // onHost reports whether a group has the network of its node.
 func onHost(tg *nomad.TaskGroup) bool { return tg.NetworkMode() == nomad.NetworkModeHost }
 
-// gatewayDefaults sets the defaults of a gateway's proxy. In a network namespace it listens on all addresses, where Consul
+// gatewayDefaults sets the defaults of a gateway and its proxy. In a network namespace it listens on all addresses, where Consul
 // would use those of the node.
 func gatewayDefaults(tg *nomad.TaskGroup, g *connect.Gateway) {
+	if g.Ingress != nil {
+		for _, l := range g.Ingress.Listeners {
+			l.Protocol = cmp.Or(l.Protocol, "tcp")
+		}
+	}
 	if g.Proxy == nil {
 		g.Proxy = &connect.GatewayProxy{}
 	}

@@ -60,7 +60,7 @@ func gateway(g connect.Gateway) *nomad.ConsulConnect { return &nomad.ConsulConne
 
 func ingress(tls *connect.GatewayTLSConfig) connect.Gateway {
 	return connect.Gateway{Ingress: &connect.IngressConfigEntry{TLS: tls, Listeners: []*connect.IngressListener{
-		{Port: 8080, Protocol: "tcp", Services: []*connect.IngressService{{Name: "db"}}}}}}
+		{Port: 8080, Services: []*connect.IngressService{{Name: "db"}}}}}}
 }
 
 func onHost(tg *nomad.TaskGroup) { tg.Networks[0].Mode = "host" }
@@ -225,6 +225,9 @@ func TestInject_Gateways(t *testing.T) {
 		job := jobWith(gateway(c.gateway), c.edit)
 		mesh.Inject(job)
 		p := job.TaskGroups[0].Services[0].Connect.Gateway.Proxy
+		if in := job.TaskGroups[0].Services[0].Connect.Gateway.Ingress; in != nil && in.Listeners[0].Protocol != "tcp" {
+			t.Errorf("%s: protocol = %q, want tcp", name, in.Listeners[0].Protocol)
+		}
 		if *p.ConnectTimeout != 5*time.Second || p.EnvoyGatewayNoDefaultBind != (c.binds != nil) || !reflect.DeepEqual(p.EnvoyGatewayBindAddresses, c.binds) {
 			t.Errorf("%s: proxy = %+v", name, p)
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/connect"
 )
 
-// protocols are those of the listeners of an ingress gateway.
-var protocols = []string{"tcp", "http", "http2", "grpc"}
+// protocols are those of the listeners of an ingress gateway. The default is tcp.
+var protocols = []string{"", "tcp", "http", "http2", "grpc"}
 
 // discoveryTypes are the values of envoy_dns_discovery_type.
 var discoveryTypes = []string{"", "STRICT_DNS", "LOGICAL_DNS"}
