@@ -76,6 +76,7 @@ func (c *Client) taskHooks() taskhook.Deps {
 		Volumes:    c.volumes.usable,
 		Devices:    c.devices,
 		Template:   c.cfg.Template,
+		ReadConsul: c.cfg.Consul.defaultAgent(),
 		StatsEvery: c.cfg.Metrics.Every, Sampler: c.sampler, Metrics: c.cfg.Metrics.Tasks,
 		Services: c.services, Consul: c.inConsul(), Checks: c.checks,
 		Sinks: c.sinks, DNS: c.taskDNS(),

@@ -91,6 +91,16 @@ type Consul struct {
 	FindServers func(context.Context) ([]string, error)
 }
 
+// defaultAgent returns the agent of the default cluster, or nil.
+func (c Consul) defaultAgent() *consul.Agent {
+	for _, a := range c.Agents {
+		if a.Name() == consul.DefaultCluster {
+			return a
+		}
+	}
+	return nil
+}
+
 // LogSinks configures the log sinks of the node.
 type LogSinks struct {
 	Journal string              // the socket of journald, "" for no such sink

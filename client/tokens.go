@@ -4,16 +4,13 @@ import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/client/consul/token"
-	"github.com/open-nomad/open-nomad/internal/consul"
 )
 
 // openTokens creates the tokens of workloads in Consul, if the node has Consul.
 func (c *Client) openTokens() {
-	for _, a := range c.cfg.Consul.Agents {
-		if a.Name() == consul.DefaultCluster {
-			c.tokens = token.NewNode(token.NodeConfig{Agent: a, ServiceMethod: c.cfg.Consul.ServiceAuthMethod,
-				TaskMethod: c.cfg.Consul.TaskAuthMethod, Store: c.db, Log: c.log})
-		}
+	if a := c.cfg.Consul.defaultAgent(); a != nil {
+		c.tokens = token.NewNode(token.NodeConfig{Agent: a, ServiceMethod: c.cfg.Consul.ServiceAuthMethod,
+			TaskMethod: c.cfg.Consul.TaskAuthMethod, Store: c.db, Log: c.log})
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
+	"github.com/open-nomad/open-nomad/client/consul/token"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/template"
+	"github.com/open-nomad/open-nomad/internal/consul/readproxy"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -26,12 +28,25 @@ type templateHook struct {
 func newTemplateHook(c Config) hook.Hook {
 	h := &templateHook{task: c.Task.Name, all: template.New(template.Deps{
 		Config: c.Template, Task: c.Control, NotRunning: ErrNotRunning, Shared: c.Dir.Shared,
+		Consul: c.ReadConsul, ConsulToken: consulToken(c),
 		Namespace: c.Alloc.Namespace, Labels: c.Metrics.Labels(c.Alloc, c.Task), Log: c.Log,
 	})}
 	if c.Alloc.Job != nil {
 		h.group = c.Alloc.Job.TaskGroup(c.Alloc.TaskGroup)
 	}
 	return h
+}
+
+// consulToken returns the token with which templates read Consul: that of the task's identity, else none. It is the agent's
+// own only if the operator has configured that.
+func consulToken(c Config) readproxy.Token {
+	switch {
+	case c.ReadConsul != nil && c.Template.UseClientConsulToken:
+		return readproxy.Token{Secret: func() string { return c.ReadConsul.Settings().HTTP.Token }}
+	case c.Tokens != nil && c.Tokens.Enabled():
+		return readproxy.Token{Secret: c.Tokens.Token(token.TaskIdentity, c.Task.Name), Rejected: c.Tokens.Invalidate}
+	}
+	return readproxy.Token{Secret: func() string { return "" }}
 }
 
 func (*templateHook) Name() string { return template.Hook }

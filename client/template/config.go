@@ -22,6 +22,10 @@ type Config struct {
 	// WaitBounds limits the wait of jobs: at least Min, at most Max; 0 sets no limit.
 	WaitBounds render.Wait
 	NomadRetry render.Retry
+	// ConsulRetry is for reads of Consul.
+	ConsulRetry render.Retry
+	// UseClientConsulToken makes all templates read Consul with the token of the agent.
+	UseClientConsulToken bool
 }
 
 // defaultBlockQueryWait is the default duration of a blocking query.

@@ -20,6 +20,8 @@ import (
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/consul"
+	"github.com/open-nomad/open-nomad/internal/consul/readproxy"
 	"github.com/open-nomad/open-nomad/internal/render"
 	_ "github.com/open-nomad/open-nomad/internal/render/engine" // the entry of a build without embedded programs
 	"github.com/open-nomad/open-nomad/internal/testpace"
@@ -143,6 +145,8 @@ type world struct {
 	all     *template.Templates
 	state   map[string]string
 	startup error // of the programs
+	consul  *consul.Agent
+	secret  string // for reads of Consul
 
 	mu       sync.Mutex
 	programs []*exec.Cmd // started
@@ -181,6 +185,7 @@ func newWorld(t testing.TB) *world {
 func (w *world) restartAgent() {
 	w.all = template.New(template.Deps{
 		Config: w.config, Task: w.task, NotRunning: errNotRunning, Shared: w.alloc.Shared,
+		Consul: w.consul, ConsulToken: readproxy.Token{Secret: w.consulToken, Rejected: w.rejectToken},
 		Namespace: "default", Log: slog.New(slog.DiscardHandler),
 	})
 }
@@ -196,6 +201,9 @@ func (w *world) run(ctx context.Context, s *drivers.Sidecar) (*drivers.ExitResul
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	cmd.Stdin, cmd.Stdout = s.Stdio[0], s.Stdio[1]
+	if s.Stdio[2] != nil {
+		cmd.Stderr = s.Stdio[2]
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

@@ -3,9 +3,11 @@ package template
 import (
 	"context"
 	"io"
+	"net"
 	"path/filepath"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/internal/consul/readproxy"
 	"github.com/open-nomad/open-nomad/internal/landlock"
 	"github.com/open-nomad/open-nomad/internal/render"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -27,6 +29,9 @@ func (r *run) session(ctx context.Context, entries []*entry) *session {
 			{Modes: "r", Name: allocdir.SharedName, Beneath: filepath.Dir(dir.SharedPath())},
 		},
 		req: r.request(entries),
+	}
+	if agent := r.t.deps.Consul; agent != nil {
+		s.consul = func(ctx context.Context, conn net.Conn) { readproxy.New(agent, r.t.deps.ConsulToken).Serve(ctx, conn) }
 	}
 	// Older kernels cannot restrict TCP. There the program has the network of the task.
 	if abi, err := landlock.ABI(); err == nil && abi >= landlock.ABITCP && !s.open {
@@ -53,6 +58,9 @@ func (r *run) request(entries []*entry) *render.Request {
 	}
 	if cfg.DisableFileSandbox {
 		req.Roots = append(req.Roots, render.Root{Path: "/"})
+	}
+	if r.t.deps.Consul != nil {
+		req.Consul = &render.Consul{Retry: cfg.ConsulRetry, Node: env.Expand("${attr.unique.consul.name}")}
 	}
 	req.Kept = r.isBegun() || r.allKept(entries)
 	if !req.Kept {

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/internal/render"
@@ -28,6 +31,8 @@ type session struct {
 	open     bool // without Landlock
 	noTCP    bool
 	req      *render.Request
+	// consul serves the reads of Consul on a connection, and closes it. nil: the program reads native data.
+	consul func(ctx context.Context, conn net.Conn)
 	// content handles the text of a template. other handles the frames up to the last one.
 	content func(template int, body io.Reader, size int) error
 	other   func(f *render.Frame) error
@@ -67,6 +72,18 @@ func (s *session) run(ctx context.Context) error {
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer cancel()
+	var stderr *os.File
+	if s.consul != nil {
+		conn, theirs, err := pair()
+		if err != nil {
+			stdin.Close() // unused
+			stdout.Close()
+			send.Close()
+			return &startError{err}
+		}
+		stderr = theirs
+		work.Go(func() { s.consul(runCtx, conn) })
+	}
 	work.Go(func() {
 		defer send.Close() // its end also ends the program
 		_ = json.NewEncoder(send).Encode(s.req)
@@ -76,9 +93,12 @@ func (s *session) run(ctx context.Context) error {
 	exited := make(chan error, 1)
 	work.Go(func() {
 		var err error
-		exit, err = s.confined.Run(runCtx, s.sidecar(program, stdin, stdout))
+		exit, err = s.confined.Run(runCtx, s.sidecar(program, [3]*os.File{stdin, stdout, stderr}))
 		stdin.Close() // the copies of a program that has ended
 		stdout.Close()
+		if stderr != nil {
+			stderr.Close()
+		}
 		exited <- err
 	})
 	last, err := s.read(runCtx, receive)
@@ -116,10 +136,26 @@ func pipes() (stdin, send, receive, stdout *os.File, err error) {
 	return stdin, send, receive, stdout, nil
 }
 
-func (s *session) sidecar(program, stdin, stdout *os.File) *drivers.Sidecar {
+// pair returns the ends of a connection: ours, and that of the program.
+func pair() (net.Conn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("create the connection for reads of Consul: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "consul"), os.NewFile(uintptr(fds[1]), "consul")
+	defer ours.Close() // FileConn has a copy
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		theirs.Close() // unused
+		return nil, nil, fmt.Errorf("create the connection for reads of Consul: %w", err)
+	}
+	return conn, theirs, nil
+}
+
+func (s *session) sidecar(program *os.File, stdio [3]*os.File) *drivers.Sidecar {
 	return &drivers.Sidecar{
 		Program: program, Args: []string{sidecar.Render}, Env: render.Environment(), Dir: s.dir, Paths: s.paths,
-		Stdio: [3]*os.File{stdin, stdout, nil}, NoTCP: s.noTCP, Unconfined: s.open,
+		Stdio: stdio, NoTCP: s.noTCP, Unconfined: s.open,
 	}
 }
 

@@ -19,7 +19,10 @@
 // Templates that no data can change are rendered once. A task whose templates are all of this kind
 // has no program. Their hashes are the hook's state, so a restart does not render them again.
 //
-// Goroutines: those of a start end with it. They run the program, read its frames, report, and
+// On a client with Consul, each program has a connection to a proxy of the agent, which adds the token for Consul
+// (internal/consul/readproxy). It is descriptor 2 of the program, and ends with it.
+//
+// Goroutines: those of a start end with it. They run the program, read its frames, serve its reads of Consul, report, and
 // apply change modes.
 package template
 
@@ -34,6 +37,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/taskenv"
+	"github.com/open-nomad/open-nomad/internal/consul"
+	"github.com/open-nomad/open-nomad/internal/consul/readproxy"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
@@ -62,9 +67,12 @@ type Deps struct {
 	// NotRunning is wrapped by the errors of Restart and Signal for a task without process.
 	NotRunning error
 	Shared     func() (*safefs.Dir, error) // opens the directory that the tasks share
-	Namespace  string
-	Labels     []metrics.Label // of the task's metrics
-	Log        *slog.Logger
+	// Consul is the agent that the functions of Consul read, with the token. nil: they read native services and variables.
+	Consul      *consul.Agent
+	ConsulToken readproxy.Token
+	Namespace   string
+	Labels      []metrics.Label // of the task's metrics
+	Log         *slog.Logger
 }
 
 // Confinement runs programs of the client as the task would run (taskhook.Confinement).

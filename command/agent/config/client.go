@@ -89,11 +89,12 @@ type Template struct {
 	BlockQueryWait            time.Duration      `hcl:"block_query_wait" default:"5m"`
 	Wait                      TemplateWait       `hcl:"wait"`
 	WaitBounds                TemplateWaitBounds `hcl:"wait_bounds"`
-	ConsulRetry               Retry              `hcl:"consul_retry" later:"Consul"`
+	ConsulRetry               ConsulRetry        `hcl:"consul_retry"`
 	VaultDefaultLeaseDuration time.Duration      `hcl:"vault_default_lease_duration" default:"5m" later:"Vault"`
 	VaultRetry                Retry              `hcl:"vault_retry" later:"Vault"`
 	NomadRetry                Retry              `hcl:"nomad_retry"`
-	UseClientConsulToken      bool               `hcl:"use_client_consul_token" later:"Consul"`
+	UseClientConsulToken      bool               `hcl:"use_client_consul_token"`
+	ShareClientConsulToken    bool               `hcl:"share_client_consul_token"`
 }
 
 // TemplateWait is the client.template.wait block.
@@ -108,7 +109,14 @@ type TemplateWaitBounds struct {
 	Max string `hcl:"max"`
 }
 
-// Retry is the client.template.consul_retry, vault_retry or nomad_retry block.
+// ConsulRetry is the client.template.consul_retry block. Unlike those of Nomad, its attempts are unlimited by default.
+type ConsulRetry struct {
+	Attempts   int           `hcl:"attempts" default:"0"`
+	Backoff    time.Duration `hcl:"backoff" default:"250ms"`
+	MaxBackoff time.Duration `hcl:"max_backoff" default:"1m"`
+}
+
+// Retry is the client.template.vault_retry or nomad_retry block.
 type Retry struct {
 	Attempts   int           `hcl:"attempts" default:"12"`
 	Backoff    time.Duration `hcl:"backoff" default:"250ms"`

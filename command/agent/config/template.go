@@ -17,13 +17,21 @@ func (s *Settings) checkTemplate() error {
 	t := &s.Client.Template
 	var errs []error
 	for key, d := range map[string]time.Duration{"max_stale": t.MaxStale, "block_query_wait": t.BlockQueryWait, "wait.min": t.Wait.Min,
-		"wait.max": t.Wait.Max, "nomad_retry.backoff": t.NomadRetry.Backoff, "nomad_retry.max_backoff": t.NomadRetry.MaxBackoff} {
+		"wait.max": t.Wait.Max, "nomad_retry.backoff": t.NomadRetry.Backoff, "nomad_retry.max_backoff": t.NomadRetry.MaxBackoff,
+		"consul_retry.backoff": t.ConsulRetry.Backoff, "consul_retry.max_backoff": t.ConsulRetry.MaxBackoff} {
 		if d < 0 {
 			errs = append(errs, s.Fault(at+key, "must not be negative"))
 		}
 	}
-	if t.NomadRetry.Attempts < 0 {
-		errs = append(errs, s.Fault(at+"nomad_retry.attempts", "must not be negative: 0 is unlimited"))
+	for key, attempts := range map[string]int{"nomad_retry": t.NomadRetry.Attempts, "consul_retry": t.ConsulRetry.Attempts} {
+		if attempts < 0 {
+			errs = append(errs, s.Fault(at+key+".attempts", "must not be negative: 0 is unlimited"))
+		}
+	}
+	if t.UseClientConsulToken && !t.ShareClientConsulToken {
+		errs = append(errs, s.Fault(at+"use_client_consul_token", "the templates of every job could read all that the token of this agent "+
+			"may read in Consul, which their sandbox must prevent: remove it, so that they use the identities of tasks, or also set "+
+			"share_client_consul_token = true"))
 	}
 	if t.Wait.Min > t.Wait.Max {
 		errs = append(errs, s.Fault(at+"wait.min", "%s is above wait.max, which is %s", t.Wait.Min, t.Wait.Max))
@@ -72,6 +80,8 @@ func (s *Settings) templateConfig() (template.Config, error) {
 	return template.Config{
 		FunctionDenylist: t.denied(), DisableFileSandbox: t.DisableFileSandbox, MaxStale: t.MaxStale, BlockQueryWait: t.BlockQueryWait,
 		Wait: render.Wait{Min: t.Wait.Min, Max: t.Wait.Max}, WaitBounds: bounds,
-		NomadRetry: render.Retry{Attempts: t.NomadRetry.Attempts, Backoff: t.NomadRetry.Backoff, MaxBackoff: t.NomadRetry.MaxBackoff},
+		NomadRetry:           render.Retry{Attempts: t.NomadRetry.Attempts, Backoff: t.NomadRetry.Backoff, MaxBackoff: t.NomadRetry.MaxBackoff},
+		ConsulRetry:          render.Retry{Attempts: t.ConsulRetry.Attempts, Backoff: t.ConsulRetry.Backoff, MaxBackoff: t.ConsulRetry.MaxBackoff},
+		UseClientConsulToken: t.UseClientConsulToken,
 	}, nil
 }

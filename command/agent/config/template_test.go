@@ -35,6 +35,13 @@ func TestTemplateConfig(t *testing.T) {
 					backoff = "6s"
 					max_backoff = "7s"
 				}
+				consul_retry {
+					attempts = 8
+					backoff = "9s"
+					max_backoff = "10s"
+				}
+				use_client_consul_token = true
+				share_client_consul_token = true
 			}
 		}`})
 	if err != nil {
@@ -43,13 +50,15 @@ func TestTemplateConfig(t *testing.T) {
 	want := template.Config{
 		FunctionDenylist: []string{"file", "md5*"}, DisableFileSandbox: true, MaxStale: time.Hour, BlockQueryWait: 2 * time.Minute,
 		Wait: render.Wait{Min: 3 * time.Second, Max: 4 * time.Second}, WaitBounds: render.Wait{Min: time.Second, Max: 9 * time.Second},
-		NomadRetry: render.Retry{Attempts: 5, Backoff: 6 * time.Second, MaxBackoff: 7 * time.Second},
+		NomadRetry:  render.Retry{Attempts: 5, Backoff: 6 * time.Second, MaxBackoff: 7 * time.Second},
+		ConsulRetry: render.Retry{Attempts: 8, Backoff: 9 * time.Second, MaxBackoff: 10 * time.Second}, UseClientConsulToken: true,
 	}
 	if got := configs(t, s).Client.Template; !reflect.DeepEqual(got, want) {
 		t.Errorf("template = %+v, want %+v", got, want)
 	}
 	defaults := configs(t, whole()).Client.Template
 	if defaults.Wait != (render.Wait{Min: 5 * time.Second, Max: 4 * time.Minute}) || defaults.NomadRetry.Attempts != 12 ||
+		defaults.ConsulRetry.Attempts != 0 || defaults.UseClientConsulToken ||
 		len(defaults.FunctionDenylist) != 2 {
 		t.Errorf("defaults = %+v", defaults)
 	}
@@ -63,6 +72,9 @@ func TestTemplateFaults(t *testing.T) {
 		"wait_bounds {\n min = \"x\"\n }":               `client.template.wait_bounds.min: "x" is not a duration`,
 		"wait_bounds {\n min = \"2s\"\n max=\"1s\"\n }": "client.template.wait_bounds: min is above max",
 		"nomad_retry {\n attempts = -1\n }":             "client.template.nomad_retry.attempts: must not be negative",
+		"consul_retry {\n attempts = -1\n }":            "client.template.consul_retry.attempts: must not be negative",
+		"consul_retry {\n backoff = \"-1s\"\n }":        "client.template.consul_retry.backoff: must not be negative",
+		"use_client_consul_token = true":                "client.template.use_client_consul_token: the templates of every job",
 		"vault_retry {\n attempts = 1\n }":              "client.template.vault_retry.attempts: Vault: not available yet",
 	} {
 		_, err := load(t, map[string]string{"a.hcl": "data_dir = \"/var/nomad\"\nclient {\n enabled = true\n template {\n" + text + "\n}\n}"})

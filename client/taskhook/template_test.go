@@ -1,0 +1,72 @@
+package taskhook
+
+import (
+	"testing"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/open-nomad/open-nomad/client/consul/token"
+	"github.com/open-nomad/open-nomad/internal/consul"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// taskTokens has a token for the task web, and records the rejected ones.
+type taskTokens struct {
+	ConsulTokens
+	rejected []string
+}
+
+func (*taskTokens) Enabled() bool { return true }
+
+func (*taskTokens) Token(identity, workload string) func() string {
+	return func() string {
+		if identity == token.TaskIdentity && workload == "web" {
+			return "of-the-task"
+		}
+		return ""
+	}
+}
+
+func (t *taskTokens) Invalidate(secret string) { t.rejected = append(t.rejected, secret) }
+
+// TestConsulToken checks whose token templates use. It is that of the agent only if the operator has configured it.
+func TestConsulToken(t *testing.T) {
+	agent, err := consul.New(consul.Settings{HTTP: api.Config{Token: "of-the-agent"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		tokens ConsulTokens
+		task   string
+		client bool
+		want   string
+	}{
+		"of the task":     {&taskTokens{}, "web", false, "of-the-task"},
+		"without":         {&taskTokens{}, "db", false, ""},
+		"no tokens":       {nil, "web", false, ""},
+		"of the agent":    {&taskTokens{}, "web", true, "of-the-agent"},
+		"of no other one": {nil, "db", true, "of-the-agent"},
+	} {
+		cfg := Config{Task: &nomad.Task{Name: c.task}, Tokens: c.tokens}
+		cfg.ReadConsul, cfg.Template.UseClientConsulToken = agent, c.client
+		got := consulToken(cfg)
+		if secret := got.Secret(); secret != c.want {
+			t.Errorf("%s: %q, want %q", name, secret, c.want)
+		}
+	}
+	// A replaced token of the agent is used at once.
+	cfg := Config{Task: &nomad.Task{Name: "web"}}
+	cfg.ReadConsul, cfg.Template.UseClientConsulToken = agent, true
+	got := consulToken(cfg)
+	if err := agent.Replace(consul.Settings{HTTP: api.Config{Token: "reloaded"}}); err != nil {
+		t.Fatal(err)
+	}
+	if secret := got.Secret(); secret != "reloaded" || got.Rejected != nil {
+		t.Errorf("after a reload: %q", secret)
+	}
+	tokens := &taskTokens{}
+	consulToken(Config{Task: &nomad.Task{Name: "web"}, Tokens: tokens}).Rejected("of-the-task")
+	if len(tokens.rejected) != 1 {
+		t.Errorf("rejected = %q", tokens.rejected)
+	}
+}
