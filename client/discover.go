@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/servers"
@@ -16,39 +17,61 @@ const (
 	discoverWithin = 10 * time.Second
 )
 
-// discovery is the state of the searches for servers. Only the goroutine that registers the node uses it.
+// discovery is the state of the searches for servers.
 type discovery struct {
-	last   time.Time // start of the last search
-	found  []string  // by it
-	failed bool      // it found nothing
+	mu      sync.Mutex
+	running bool
+	last    time.Time // start of the last search
+	found   []string  // by it
+	failed  bool      // it found nothing
 }
 
-// discover searches for servers if err means that no server was reached. The next call uses those that it finds.
+// begin reports whether a search is due, and marks it as running.
+func (d *discovery) begin() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running || time.Since(d.last) < discoverEvery {
+		return false
+	}
+	d.running, d.last = true, time.Now()
+	return true
+}
+
+// end records the result of a search, and reports whether it differs from the one before.
+func (d *discovery) end(found []string, failed bool) (changed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	changed = d.failed != failed || !slices.Equal(d.found, found)
+	d.running, d.found, d.failed = false, found, failed
+	return changed
+}
+
+// discover searches for servers in the background if err means that no server was reached. Calls use those that it finds.
+// The heartbeat goes on meanwhile, since a known server may answer again before Consul does.
 func (c *Client) discover(ctx context.Context, err error) {
 	var unreachable *servers.Unreachable
 	if c.remote == nil || c.cfg.Consul.FindServers == nil || !errors.Is(err, servers.ErrNone) && !errors.As(err, &unreachable) {
 		return
 	}
-	d := &c.discovery
-	if time.Since(d.last) < discoverEvery {
-		return
+	if c.discovery.begin() {
+		c.background.Go(func() { c.search(ctx) })
 	}
-	d.last = time.Now()
+}
+
+// search searches once. It logs a result that differs from the one before.
+func (c *Client) search(ctx context.Context) {
 	searching, cancel := context.WithTimeout(ctx, discoverWithin)
 	defer cancel()
 	addrs, err := c.cfg.Consul.FindServers(searching)
+	changed := c.discovery.end(addrs, err != nil)
 	switch {
 	case ctx.Err() != nil:
-		return
-	case err != nil:
-		if !d.failed {
-			c.log.Warn("find servers in Consul, again every 3 s", "err", err)
-		}
-	default:
-		if !slices.Equal(addrs, d.found) {
+	case err == nil:
+		c.remote.Found(addrs)
+		if changed {
 			c.log.Info("found servers in Consul", "addrs", addrs)
 		}
-		c.remote.Found(addrs)
+	case changed:
+		c.log.Warn("find servers in Consul, again every 3 s", "err", err)
 	}
-	d.found, d.failed = addrs, err != nil
 }

@@ -17,6 +17,7 @@ const (
 	discoverEvery  = 3 * time.Second
 	discoverAgain  = 9 * time.Second  // after a failure
 	discoverWithin = 30 * time.Second // of one search
+	dialWithin     = time.Second      // of a server that is found
 	leaderlessFor  = 15 * time.Second // before a server of a cluster searches
 	leaderlessPoll = 45 * time.Second // plus up to half of it
 )
@@ -88,29 +89,54 @@ func (n *need) arises(s standing, now time.Time) bool {
 	return true
 }
 
-// joinDiscovered joins the found servers that are not members yet, and returns how many it reached.
-func (s *Server) joinDiscovered(ctx context.Context) (int, error) {
+// joinDiscovered joins the found servers that are not members yet, and returns how many it reached. The addresses are those
+// of another system: each is dialed first and joined alone, so that one that does not answer delays neither the others nor
+// the exit for long.
+func (s *Server) joinDiscovered(ctx context.Context) (n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, discoverWithin)
 	defer cancel()
 	addrs, err := s.cfg.Discover(ctx)
 	if err != nil {
 		return 0, err
 	}
-	known := []string{gossipAddr(s.Self())}
-	for _, m := range s.Members() {
-		if m.Status == gossip.Alive {
-			known = append(known, gossipAddr(m))
+	rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
+	var failed error
+	for _, addr := range addrs {
+		if s.hasMember(addr) {
+			continue
+		}
+		if err = accepts(ctx, addr); err == nil {
+			_, err = s.Join([]string{addr})
+		}
+		switch {
+		case ctx.Err() != nil:
+			return n, ctx.Err()
+		case err == nil:
+			n++
+		default:
+			failed = err
 		}
 	}
-	addrs = slices.DeleteFunc(addrs, func(addr string) bool { return slices.Contains(known, addr) })
-	if len(addrs) == 0 {
-		return 0, nil
-	}
-	n, err := s.Join(addrs)
 	if n > 0 {
-		return n, nil // those that it did not reach are in the members, or gone
+		return n, nil
 	}
-	return 0, err
+	return 0, failed
+}
+
+// hasMember reports whether this server or an alive member has an address.
+func (s *Server) hasMember(addr string) bool {
+	has := func(m *message.ServerMember) bool { return m.Status == gossip.Alive && gossipAddr(m) == addr }
+	return has(s.Self()) || slices.ContainsFunc(s.Members(), has)
+}
+
+// accepts returns an error if nothing accepts connections at an address.
+func accepts(ctx context.Context, addr string) error {
+	d := net.Dialer{Timeout: dialWithin}
+	conn, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }
 
 // gossipAddr returns the address of a member for gossip.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
@@ -16,7 +17,9 @@ import (
 // search that fails is repeated.
 func TestDiscover(t *testing.T) {
 	var mu sync.Mutex
-	var addrs []string
+	nobody := testnet.Listen(t)
+	addrs := []string{nobody.Addr().String()}
+	nobody.Close()
 	failed, searches := false, 0
 	find := func(context.Context) ([]string, error) {
 		mu.Lock()
