@@ -44,8 +44,7 @@ func (r *Reconciler) wantService(owner string, s *Service) {
 	}
 	i.owner = owner
 	if i.want != nil && reflect.DeepEqual(i.want.Registration, s.Registration) {
-		i.want, i.last = s, s
-		i.renew()
+		i.want, i.last = s, s // Token may be another function
 		return
 	}
 	switch {

@@ -88,7 +88,10 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
-	return w.Result(), backoff.Sleep(r.Context(), after)
+	if err := backoff.Sleep(r.Context(), after); err != nil {
+		return nil, err
+	}
+	return w.Result(), nil
 }
 
 func answer(status int) *http.Response {

@@ -15,7 +15,7 @@ const (
 	compare             // the next list, since Consul may have the service already
 	drift               // registration, because the list of Consul differs
 	change              // registration, because Set changed it
-	renew               // registration if its token is another one
+	renew               // registration, because its token has changed
 )
 
 // presence is whether Consul has a service.
@@ -37,6 +37,7 @@ type item struct {
 	presence  presence
 	sidecar   bool      // Consul may have a sidecar of it
 	override  *override // of the last list, with EnableTagOverride
+	stale     bool      // renew waits for a list, so that it repeats the newest override
 	token     string    // its own token at the last registration, "" if that is unknown
 	missing   []*api.AgentServiceCheck
 	surplus   []string // check IDs
@@ -73,13 +74,6 @@ func (i *item) settle(now time.Time) {
 		i.since = now
 	}
 	i.need, i.override, i.registered, i.failures, i.err, i.retryAt = settled, nil, true, 0, nil, time.Time{}
-}
-
-// renew makes the token of a settled service compared with the one of its registration.
-func (i *item) renew() {
-	if i.need == settled && i.want.Token != nil && len(i.missing)+len(i.surplus) == 0 {
-		i.need = renew
-	}
 }
 
 // attempted ends the wait of Remove.

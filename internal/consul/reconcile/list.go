@@ -155,7 +155,7 @@ func (r *Reconciler) compare(i *item, l *list) {
 		}
 		return
 	}
-	i.presence, i.override = present, nil
+	i.presence, i.override, i.stale = present, nil, false
 	if i.want.Registration.EnableTagOverride {
 		i.override = &override{service: got.Tags}
 		if sidecar != nil {
@@ -168,7 +168,6 @@ func (r *Reconciler) compare(i *item, l *list) {
 		i.need, i.registered = drift, false
 	default:
 		r.compareChecks(i, l.checks[i.id])
-		i.renew()
 	}
 }
 

@@ -24,8 +24,8 @@
 // EnableTagOverride are those of Consul in drift, and those of the job in change.
 //
 // Tokens: a service is registered with its own token if it has one, and never with the agent's then. Consul keeps this
-// token and uses it later, so a service is registered again when its token has changed: at the next Set or list. Lists
-// and removals use the token of the agent, removals after status 403 that of the service.
+// token and uses it later, so a service is registered again when its token has changed, which is compared every second.
+// Lists and removals use the token of the agent, removals after status 403 that of the service.
 //
 // Ownership: a leftover is a service with the ID of a task that nobody wants. It is removed one minute after the start,
 // if Config.Reap is set and Config.Owns reports that its allocation was placed on this node. So two agents on one Consul
@@ -35,8 +35,8 @@
 // implementation without Owns may remove what this one registered, and it is registered again with the next list.
 //
 // Goroutines: Run starts the requests of three lanes: removals, at most 128; registrations, 4; updates of TTL checks, 4.
-// So a slow registration delays no removal. One more lists, one polls checks while anything is watched. All end with
-// Run. There is at most one request for a service at a time. A removal cancels a registration that is in progress. Since
+// So a slow registration delays no removal. One more lists, one polls checks while anything is watched, and one compares
+// tokens. All end with Run. There is at most one request for a service at a time. A removal cancels a registration that is in progress. Since
 // Consul may complete that later, the removal is confirmed by lists.
 //
 // Set, Update and the others only change memory. Run makes all requests, and the calls of Config.Failed and of the log.
@@ -158,6 +158,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	defer r.end()
 	defer wg.Wait()
 	wg.Go(func() { r.poll(ctx) })
+	wg.Go(func() { r.compareTokens(ctx) })
 	for {
 		next := time.NewTimer(r.dispatch(ctx, &wg))
 		r.callOut()

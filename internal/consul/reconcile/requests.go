@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -71,17 +70,13 @@ func reportUnknown(s *Service, token string, err error) {
 	}
 }
 
-// register registers a service with its checks, unless only its token could have changed and has not.
+// register registers a service with its checks.
 func (r *Reconciler) register(ctx context.Context, j *job) error {
 	token, err := ownToken(j.want)
-	if j.need == renew && (err != nil || j.token == "" || token == j.token) {
-		j.used = cmp.Or(token, j.token)
-		return nil
-	}
 	if err != nil {
 		return err
 	}
-	j.used, j.sent = token, true
+	j.used = token
 	reg := j.registration()
 	err = r.do(ctx, func(ctx context.Context, c *api.Client) error {
 		return c.Agent().ServiceRegisterOpts(reg, api.ServiceRegisterOpts{ReplaceExistingChecks: j.replace, Token: token}.WithContext(ctx))

@@ -326,14 +326,13 @@ func TestTokens_Renewed(t *testing.T) {
 		own.Store("second")
 		wait(time.Second)
 		put, update := "PUT ?replace-existing-checks=true /service/register ", "PUT /check/update/"+check+" "
-		equal(t, "after a list", n.writes(), put+"second", update+"second")
+		equal(t, "renewed", n.writes(), put+"second", update+"second")
 		if got := n.consul.Services()[web.Registration.ID].Tags; !slices.Equal(got, []string{"external"}) {
 			t.Errorf("tags = %q", got)
 		}
 		own.Store("third")
-		r.Set("a", []*reconcile.Service{web})
-		synctest.Wait()
-		equal(t, "after Set", n.writes(), put+"third", update+"third")
+		wait(time.Second)
+		equal(t, "again", n.writes(), put+"third", update+"third")
 		own.Store("")
 		wait(time.Minute)
 		equal(t, "without a token", n.writes())

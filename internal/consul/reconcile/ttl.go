@@ -126,9 +126,9 @@ func (r *Reconciler) send(ctx context.Context, u, copied *update) {
 		u.pending = u.version != copied.version
 	default:
 		u.retryAt = time.Now().Add(retryUnit)
-		if notFound(err) && i.want != nil && (i.need == settled || i.need == renew) && !i.busy && r.ttls[copied.CheckID] == u {
+		if notFound(err) && i.want != nil && i.need == settled && !i.busy && r.ttls[copied.CheckID] == u {
 			i.missing = append(i.missing, copied.def)
-			i.need, i.registered = settled, false
+			i.registered = false
 		}
 		if status(err) == 0 {
 			r.syncSoon()

@@ -31,9 +31,7 @@ type job struct {
 	want, last       *Service
 	need             need
 	override         *override
-	token            string // before
 	used             string // the service's own token
-	sent             bool   // a registration
 	replace, sidecar bool
 	missing          []*api.AgentServiceCheck
 	surplus          []string
@@ -138,10 +136,10 @@ func (r *Reconciler) laneOf(i *item) (lane, rank int) {
 		return normal, 3
 	case i.want == nil:
 		return normal, 0
-	case i.need == drift || i.need == change:
+	case i.need == renew && i.stale:
+		return lanes, 0
+	case i.need == drift || i.need == change || i.need == renew:
 		return normal, 1
-	case i.need == renew:
-		return normal, 2
 	case i.need == settled && len(i.missing)+len(i.surplus) > 0:
 		return normal, 2
 	}
@@ -163,7 +161,7 @@ func (r *Reconciler) begin(i *item, lane int, cancel context.CancelFunc) *job {
 	r.inUse[lane]++
 	i.busy, i.cancel = true, cancel
 	r.touch(i)
-	return &job{item: i, lane: lane, version: i.version, want: i.want, last: i.last, need: i.need, override: i.override, token: i.token,
+	return &job{item: i, lane: lane, version: i.version, want: i.want, last: i.last, need: i.need, override: i.override,
 		replace: i.presence != absent, sidecar: i.sidecar, missing: i.missing, surplus: i.surplus}
 }
 
@@ -251,10 +249,6 @@ func (r *Reconciler) registered(j *job, err error, answer int) {
 			r.syncSoon()
 		}
 	default:
-		if j.need == renew && !j.sent {
-			i.need = settled
-			return
-		}
 		r.recovered(i)
 		i.missing, i.surplus = nil, nil
 		i.settle(now)
