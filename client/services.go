@@ -38,14 +38,23 @@ func (c *Client) consulStates() consul.States {
 	return nil
 }
 
-// HasAllocation reports whether an allocation is on this node, or was when the agent started. Before the allocations of
-// the previous agent are restored, it has none.
-func (c *Client) HasAllocation(id string) bool {
+// LeavesServices reports whether services of an allocation that are not wanted are leftovers of this node: the allocation is
+// on the node, or was when the agent started, and all of its services that are to be registered are wanted already.
+func (c *Client) LeavesServices(alloc string) bool {
 	select {
 	case <-c.restored:
-		return c.allocs.Had(id)
 	default:
 		return false
+	}
+	e, err := c.allocs.Find(alloc)
+	if err != nil {
+		return c.allocs.Had(alloc)
+	}
+	select {
+	case <-e.Runner.Done():
+		return true
+	default:
+		return c.cfg.Consul.Services != nil && consul.Complete(c.cfg.Consul.Services, e.Runner.Alloc(), e.Runner.States())
 	}
 }
 

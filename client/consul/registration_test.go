@@ -229,3 +229,36 @@ func texts(list []*message.ConsulService) (out []string) {
 	}
 	return out
 }
+
+// TestComplete checks when the services of an allocation that nobody wants are leftovers: not before a restarted agent has
+// set those of its running tasks.
+func TestComplete(t *testing.T) {
+	running, dead := map[string]*nomad.TaskState{"t": {State: "running"}}, map[string]*nomad.TaskState{"t": {State: "dead"}}
+	one := []reconcile.State{{ID: "1"}}
+	set := states{allocID + "/group-g": one, allocID + "/t": one}
+	for name, tc := range map[string]struct {
+		states states
+		tasks  map[string]*nomad.TaskState
+		want   bool
+	}{
+		"all set":                   {set, running, true},
+		"nothing set":               {states{}, running, false},
+		"hooks of the task run":     {states{allocID + "/group-g": one}, running, false},
+		"task has not started":      {states{allocID + "/group-g": one}, nil, false},
+		"task has ended":            {states{allocID + "/group-g": one}, dead, true},
+		"group is not set":          {states{allocID + "/t": one}, running, false},
+		"set of another allocation": {states{"other/group-g": one, "other/t": one}, running, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := group(&nomad.Service{Name: "w"}).Alloc
+			a.Job.TaskGroups[0].Tasks[0].Services = []*nomad.Service{{Name: "s", Provider: "consul"}}
+			if got := consul.Complete(tc.states, a, tc.tasks); got != tc.want {
+				t.Errorf("Complete() = %v, want %v", got, tc.want)
+			}
+		})
+	}
+	a := group(&nomad.Service{Name: "w", Provider: "nomad"}).Alloc
+	if !consul.Complete(states{}, a, running) {
+		t.Error("an allocation without services in Consul is not complete")
+	}
+}

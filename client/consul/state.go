@@ -1,7 +1,9 @@
 package consul
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/internal/consul"
@@ -35,6 +37,31 @@ func Report(states States, a *nomad.Allocation) []*message.ConsulService {
 		add(task.Name, task.Name)
 	}
 	return out
+}
+
+// Complete reports whether all services of an allocation that are to be registered now have been set, so that any other
+// service of it in Consul is a leftover. A restarted agent sets the services of a running task after its hooks, which may
+// take long. tasks are the states of the tasks.
+func Complete(states States, a *nomad.Allocation, tasks map[string]*nomad.TaskState) bool {
+	group := a.Job.TaskGroup(a.TaskGroup)
+	if group == nil {
+		return true
+	}
+	missing := func(workload string, services []*nomad.Service) bool {
+		return slices.ContainsFunc(services, declared) && len(states.States(service.Owner(a.ID, workload))) == 0
+	}
+	if missing(catalog.GroupWorkload(a.TaskGroup), group.Services) {
+		return false
+	}
+	return !slices.ContainsFunc(group.Tasks, func(t *nomad.Task) bool {
+		s := tasks[t.Name]
+		return (s == nil || s.State != nomad.TaskStateDead) && missing(t.Name, t.Services)
+	})
+}
+
+// declared reports whether a service has provider consul.
+func declared(s *nomad.Service) bool {
+	return cmp.Or(s.Provider, nomad.ServiceProviderConsul) == nomad.ServiceProviderConsul
 }
 
 func report(s reconcile.State, task string) *message.ConsulService {

@@ -59,7 +59,7 @@ func (a *Agent) openConsul() error {
 		a.consul.agents = append(a.consul.agents, agent)
 	}
 	if own := a.consul.agent(consul.DefaultCluster); own != nil {
-		a.consul.services = reconcile.New(reconcile.Config{Agent: own, Reap: a.set.Client.Enabled, Owns: a.placed,
+		a.consul.services = reconcile.New(reconcile.Config{Agent: own, Reap: a.set.Client.Enabled, Owns: a.leaves,
 			Failed: a.notRegistered, Log: a.log.With(monitor.ModuleKey, "consul")})
 	}
 	return nil
@@ -92,8 +92,8 @@ func (a *Agent) finder(b *config.Consul, tag string) discover.Finder {
 	return discover.Finder{Agent: a.consul.agent(b.Name), Service: b.ServerServiceName, Tag: tag}
 }
 
-// placed reports whether an allocation was placed on the node of this agent.
-func (a *Agent) placed(alloc string) bool { return a.client != nil && a.client.HasAllocation(alloc) }
+// leaves reports whether services of an allocation that are not wanted are leftovers of this node.
+func (a *Agent) leaves(alloc string) bool { return a.client != nil && a.client.LeavesServices(alloc) }
 
 // notRegistered reports that Consul refuses a service, or accepts it again: one of the agent's own in the log, another one
 // as an event of its tasks.

@@ -103,8 +103,8 @@ type Config struct {
 	// Reap removes services of tasks that nobody wants, such as those of an earlier agent that was killed. Only an agent
 	// with a client does so.
 	Reap bool
-	// Owns reports whether an allocation was ever placed on this node. Only services of such allocations are leftovers.
-	// It may block. nil: of none.
+	// Owns reports whether an allocation was ever placed on this node, and all of its services that have to be registered are
+	// wanted already. Only services of such allocations are leftovers. It may block. nil: of none.
 	Owns func(alloc string) bool
 	// Failed is called after the third failed attempt in a row for a service, and again after the success that follows.
 	// It must not block. nil for none.
