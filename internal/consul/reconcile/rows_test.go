@@ -324,14 +324,14 @@ func TestTokens_Renewed(t *testing.T) {
 		synctest.Wait()
 		n.take()
 		own.Store("second")
-		wait(time.Second)
+		wait(3 * time.Second) // and a list
 		put, update := "PUT ?replace-existing-checks=true /service/register ", "PUT /check/update/"+check+" "
 		equal(t, "renewed", n.writes(), put+"second", update+"second")
 		if got := n.consul.Services()[web.Registration.ID].Tags; !slices.Equal(got, []string{"external"}) {
 			t.Errorf("tags = %q", got)
 		}
 		own.Store("third")
-		wait(time.Second)
+		wait(3 * time.Second)
 		equal(t, "again", n.writes(), put+"third", update+"third")
 		own.Store("")
 		wait(time.Minute)
