@@ -34,7 +34,7 @@
 // without their service, services of agents, and checks without the prefix of an orchestrator's checks stay. An
 // implementation without Owns may remove what this one registered, and it is registered again with the next list.
 //
-// Goroutines: Run starts the requests of three lanes: removals, at most 128; registrations, 4; updates of TTL checks, 4.
+// Goroutines: Run starts the requests of three lanes: removals, at most 64; registrations, 4; updates of TTL checks, 4.
 // So a slow registration delays no removal. One more lists, one polls checks while anything is watched, and one compares
 // tokens. All end with Run. There is at most one request for a service at a time. A removal cancels a registration that is in progress. Since
 // Consul may complete that later, the removal is confirmed by lists.

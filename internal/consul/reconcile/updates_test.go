@@ -143,8 +143,8 @@ func TestBounds(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if got := len(n.take()); got != 128+4+4 {
-			t.Errorf("%d requests in progress, want 136", got)
+		if got := len(n.take()); got != 64+4+4 {
+			t.Errorf("%d requests in progress, want 72", got)
 		}
 		wait(time.Minute)
 		n.set(served, "")

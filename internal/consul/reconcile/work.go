@@ -20,8 +20,8 @@ const (
 	lanes
 )
 
-// slots are the limits of the lanes. Removals wait for others only when a node ends more than 128 at once.
-var slots = [lanes]int{urgent: 128, normal: 4, updating: 4}
+// slots are the limits of the lanes. Consul accepts 200 connections of a client by default, also those of templates.
+var slots = [lanes]int{urgent: 64, normal: 4, updating: 4}
 
 // job is a request about a service.
 type job struct {
