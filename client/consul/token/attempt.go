@@ -113,7 +113,7 @@ func (a *attempts) login(ctx context.Context) *failure {
 		}
 	}
 	if fault == nil || ctx.Err() == nil { // else a restarted agent may use it
-		m.node.end(m.cfg.Alloc.ID, []*state.ConsulToken{t})
+		m.node.end(m.cfg.Alloc.ID, []*state.ConsulToken{t}, 0)
 	}
 	return fault
 }

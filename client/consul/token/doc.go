@@ -15,8 +15,9 @@
 // needs a token waits for it, and a service is not registered before.
 //
 // A token is stored before it is used, so that a restarted agent uses it again without a login. It is renewed by a new login
-// at half of its life. The replaced token of a service is logged out then. That of a task, or of a service in the mesh, stays
-// valid until its own end or that of the allocation, because a process may have read it when it started.
+// at half of its life. The replaced token of a service is logged out a minute later, when the service is registered with the
+// new one. That of a task, or of a service in the mesh, stays valid until its own end or that of the allocation, because a
+// process may have read it when it started.
 //
 // When an allocation ends, all its tokens are logged out. End waits one second at most. Node.Run repeats logouts that fail,
 // for a day, and Node.Leftovers begins those of allocations that ended while no agent ran.

@@ -78,7 +78,7 @@ func TestUpdate(t *testing.T) {
 		m, _ := w.start(t, alloc("api", false))
 		pass(time.Second)
 		first := m.Token(serviceIdentity, "")
-		old := first()
+		old, before := first(), first()
 		update := func(a *nomad.Allocation) {
 			t.Helper()
 			for _, h := range w.handles(a) {
@@ -93,10 +93,14 @@ func TestUpdate(t *testing.T) {
 			}
 			pass(time.Second)
 			m.Trim(a)
-			pass(time.Second)
+			if pass(30 * time.Second); old != "" && !slices.Contains(w.secrets(), old) {
+				t.Error("the old token is logged out before the service can be registered with the new one")
+			}
+			old = ""
+			pass(time.Minute)
 		}
 		update(alloc("web", false))
-		if got := w.consul.Logins(); len(got) != 1 || got[0].SecretID == old || got[0].SecretID != first() || got[0].ServiceIdentities[0].ServiceName != "web" {
+		if got := w.consul.Logins(); len(got) != 1 || got[0].SecretID == before || got[0].SecretID != first() || got[0].ServiceIdentities[0].ServiceName != "web" {
 			t.Fatalf("tokens of the renamed service: %d", len(got))
 		}
 		update(alloc("", false))
@@ -226,6 +230,25 @@ func TestEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestEnd_Replaced checks that the end of an allocation does not wait for replaced tokens to become due.
+func TestEnd_Replaced(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.setup(t)
+		run(t, w.node.Run)
+		m, stop := w.start(t, alloc("api", false))
+		pass(time.Second)
+		m.Trim(alloc("", false))
+		if pass(time.Second); len(w.consul.Logins()) != 1 {
+			t.Fatal("the token of the removed service is logged out at once")
+		}
+		stop()
+		m.End(t.Context())
+		if n := len(w.consul.Logins()); n != 0 {
+			t.Errorf("%d tokens are left in Consul", n)
+		}
+	})
 }
 
 // TestEnd_GivesUp checks that a logout is not tried for ever.

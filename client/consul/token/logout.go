@@ -2,6 +2,7 @@ package token
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 const (
 	// endWait limits how long the end of an allocation waits for the logouts.
 	endWait = time.Second
+	// replacedWait is how long a replaced token of a service stays valid: Consul uses the token of a registration until the
+	// service is registered with the new one, at the second list of services at the latest.
+	replacedWait = time.Minute
 	// giveUp is how long after its end a token is logged out at most. Without a TTL in Consul, it then remains there.
 	giveUp = 24 * time.Hour
 )
@@ -30,11 +34,12 @@ type logouts struct {
 type logout struct {
 	alloc string
 	token *state.ConsulToken
+	due   time.Time
 	done  chan struct{} // closed when it is logged out, or given up
 }
 
-// end adds tokens that are no longer needed. A restarted agent continues.
-func (n *Node) end(alloc string, tokens []*state.ConsulToken) []*logout {
+// end adds tokens of an allocation that are not needed after a time. A restarted agent continues.
+func (n *Node) end(alloc string, tokens []*state.ConsulToken, after time.Duration) []*logout {
 	var added []*logout
 	for _, t := range tokens {
 		one := *t
@@ -44,11 +49,26 @@ func (n *Node) end(alloc string, tokens []*state.ConsulToken) []*logout {
 				n.cfg.Log.Warn("store the end of a Consul token", "alloc", alloc, "accessor", one.Accessor, "err", err)
 			}
 		}
-		added = append(added, &logout{alloc, &one, make(chan struct{})})
+		added = append(added, &logout{alloc, &one, time.Now().Add(after), make(chan struct{})})
 	}
 	n.logouts.mu.Lock()
 	n.logouts.queue = append(n.logouts.queue, added...)
 	n.logouts.mu.Unlock()
+	n.logouts.wake.Send()
+	return added
+}
+
+// endAll adds all tokens of an allocation that has ended. It returns its logouts, also those that were not due.
+func (n *Node) endAll(alloc string, tokens []*state.ConsulToken) []*logout {
+	added := n.end(alloc, tokens, 0)
+	n.logouts.mu.Lock()
+	defer n.logouts.mu.Unlock()
+	for _, l := range n.logouts.queue {
+		if l.alloc == alloc && l.due.After(time.Now()) {
+			l.due = time.Now()
+			added = append(added, l)
+		}
+	}
 	n.logouts.wake.Send()
 	return added
 }
@@ -70,7 +90,7 @@ func (n *Node) Leftovers(has func(alloc string) bool) {
 				ended = append(ended, t)
 			}
 		}
-		n.end(alloc, ended)
+		n.end(alloc, ended, 0)
 	}
 }
 
@@ -78,11 +98,11 @@ func (n *Node) Leftovers(has func(alloc string) bool) {
 func (n *Node) Run(ctx context.Context) error {
 	again := backoff.Backoff{Min: time.Second, Max: 5 * time.Minute}
 	for {
-		wait := giveUp // for nothing
-		if n.pass(ctx) {
-			again.Reset()
+		wait, missed := n.pass(ctx)
+		if missed {
+			wait = min(wait, again.Next())
 		} else {
-			wait = again.Next()
+			again.Reset()
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -96,28 +116,42 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 }
 
-// pass tries each logout of the queue, the newest first, until Consul does not answer. It reports whether none remains.
-func (n *Node) pass(ctx context.Context) bool {
-	n.logouts.mu.Lock()
-	queue := n.logouts.queue
-	n.logouts.queue = nil
-	n.logouts.mu.Unlock()
-	var remain []*logout
-	for i := len(queue) - 1; i >= 0; i-- {
-		err := n.try(ctx, queue[i])
+// pass tries each logout that is due, the newest first, until Consul does not answer. It returns when the next one is due,
+// and whether any failed.
+func (n *Node) pass(ctx context.Context) (next time.Duration, missed bool) {
+	due, next := n.take(time.Now())
+	for i := len(due) - 1; i >= 0; i-- {
+		err := n.try(ctx, due[i])
 		if err == nil {
+			due = slices.Delete(due, i, i+1)
 			continue
 		}
-		remain = append(remain, queue[i])
+		missed = true
 		if n.down(err) {
-			remain = append(remain, queue[:i]...)
 			break
 		}
 	}
 	n.logouts.mu.Lock()
 	defer n.logouts.mu.Unlock()
-	n.logouts.queue = append(remain, n.logouts.queue...)
-	return len(n.logouts.queue) == 0
+	n.logouts.queue = append(due, n.logouts.queue...)
+	return next, missed
+}
+
+// take removes the logouts that are due from the queue, and returns when the next of the others is due.
+func (n *Node) take(now time.Time) (due []*logout, next time.Duration) {
+	n.logouts.mu.Lock()
+	defer n.logouts.mu.Unlock()
+	next = giveUp
+	var later []*logout
+	for _, l := range n.logouts.queue {
+		if l.due.After(now) {
+			later, next = append(later, l), min(next, l.due.Sub(now))
+			continue
+		}
+		due = append(due, l)
+	}
+	n.logouts.queue = later
+	return due, next
 }
 
 // down reports whether an error means that the next logout would fail too.

@@ -175,7 +175,7 @@ func (m *Manager) Trim(a *nomad.Allocation) {
 	}
 	m.mu.Unlock()
 	if len(ended) > 0 {
-		m.node.end(m.cfg.Alloc.ID, ended)
+		m.node.end(m.cfg.Alloc.ID, ended, replacedWait)
 	}
 }
 
@@ -274,12 +274,9 @@ func (m *Manager) End(ctx context.Context) {
 	for _, t := range m.stored() {
 		tokens[t.Accessor] = t
 	}
-	if len(tokens) == 0 {
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, endWait)
 	defer cancel()
-	for _, l := range m.node.end(m.cfg.Alloc.ID, slices.Collect(maps.Values(tokens))) {
+	for _, l := range m.node.endAll(m.cfg.Alloc.ID, slices.Collect(maps.Values(tokens))) {
 		select {
 		case <-l.done:
 		case <-ctx.Done():
@@ -291,7 +288,7 @@ func (m *Manager) End(ctx context.Context) {
 // retire ends a token that was replaced. If it is kept, that is at its own end or that of the allocation.
 func (m *Manager) retire(t *state.ConsulToken, keep bool) {
 	if !keep {
-		m.node.end(m.cfg.Alloc.ID, []*state.ConsulToken{t})
+		m.node.end(m.cfg.Alloc.ID, []*state.ConsulToken{t}, replacedWait)
 		return
 	}
 	old := *t
