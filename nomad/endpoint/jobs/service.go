@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/rootkeys"
+	"github.com/open-nomad/open-nomad/nomad/mesh"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -24,7 +25,7 @@ type Config struct {
 	Admission       *admission.Admitter // required
 	DefaultPriority int                 // 50
 	MaxSource       int                 // 1,000,000 bytes of job source
-	Gateways        Gateways            // required to write jobs
+	Gateways        Gateways            // nil refuses jobs with gateways that need a configuration
 }
 
 // Gateways writes the configuration of the gateways of a job to Consul.
@@ -52,5 +53,8 @@ type Service struct {
 func New(core *handler.Core, keys *rootkeys.Service, periodic Periodic, cfg Config) *Service {
 	cfg.DefaultPriority = cmp.Or(cfg.DefaultPriority, nomad.JobDefaultPriority)
 	cfg.MaxSource = cmp.Or(cfg.MaxSource, defaultMaxSource)
+	if cfg.Gateways == nil {
+		cfg.Gateways = mesh.NewWriter(nil)
+	}
 	return &Service{Core: core, cfg: cfg, admission: cfg.Admission, keys: keys, periodic: periodic}
 }
