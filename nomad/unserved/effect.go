@@ -28,14 +28,14 @@ var effects = map[string]sentence{
 	"consul namespace": ofJobs("Consul namespaces of {jobs} have no effect here"),
 	"vault namespace":  ofJobs("Vault namespaces of {jobs} have no effect here"),
 
-	"consul service":   ofJobs("services of {jobs} with provider \"consul\" are not registered or checked until the job is registered again"),
+	"consul service":   ofJobs("services of {jobs} with provider \"consul\" are registered by clients with Consul only, until the job is registered again"),
 	"consul partition": ofJobs("Consul partitions of {jobs} have no effect here"),
 	"consul cluster":   ofJobs("Consul clusters of {jobs} have no effect here"),
 
 	"volume csi":             ofJobs("new allocations of {jobs} with CSI volumes will not be placed"),
 	"volume mount_options":   ofJobs("mount options of volumes of {jobs} have no effect here"),
 	"volume attachment_mode": ofJobs("attachment_mode \"block-device\" of volumes of {jobs} has no effect here"),
-	"connect":                ofJobs("services and tasks of Consul Connect in {jobs} get no mesh configuration from clients of this version"),
+	"connect":                ofJobs("services and tasks of Consul Connect in {jobs} run on clients with Consul only"),
 	"csi_plugin":             failing("csi_plugin blocks"),
 	"secret":                 failing("secret blocks"),
 	"vault":                  failing("vault blocks"),

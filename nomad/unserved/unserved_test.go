@@ -63,7 +63,7 @@ func TestSentences(t *testing.T) {
 	}{
 		{"multiregion", 1, "multiregion blocks of 1 job have no effect: each region runs its part independently"},
 		{"multiregion", 3, "multiregion blocks of 3 jobs have no effect: each region runs its part independently"},
-		{"consul service", 4, "services of 4 jobs with provider \"consul\" are not registered or checked until the job is registered again"},
+		{"consul service", 4, "services of 4 jobs with provider \"consul\" are registered by clients with Consul only, until the job is registered again"},
 		{"vault", 1, "tasks with vault blocks in 1 job will not start on clients of this version"},
 		{"later", 1, "1 job uses later, which this version does not support"},
 		{"later", 2, "2 jobs use later, which this version does not support"},
@@ -108,7 +108,7 @@ func TestList(t *testing.T) {
 	add(t, restore, "ScalingEvents", &nomad.JobScalingEvents{Namespace: "default", JobID: "plain"})
 	got := List(restore.Finish().Snapshot())
 	want := []Feature{
-		{"consul service", 1, "services of 1 job with provider \"consul\" are not registered or checked until the job is registered again",
+		{"consul service", 1, "services of 1 job with provider \"consul\" are registered by clients with Consul only, until the job is registered again",
 			[]string{"default/web"}},
 		{"multiregion", 2, "multiregion blocks of 2 jobs have no effect: each region runs its part independently",
 			[]string{"default/b", "other/a"}},
