@@ -240,3 +240,47 @@ func TestConsul_CheckRestart(t *testing.T) {
 		<-ended
 	})
 }
+
+// TestConsul_Health checks that a deployment waits until Consul reports the checks, and what on_update changes.
+func TestConsul_Health(t *testing.T) {
+	for name, tc := range map[string]struct {
+		onUpdate, status string // "" if Consul never reports the check
+		verdict          string
+		within           time.Duration
+	}{
+		"passing":          {"", api.HealthPassing, "healthy", 16 * time.Second}, // reported after 5 s, then 10 s
+		"warning":          {"", api.HealthWarning, "unhealthy", time.Minute},
+		"ignored warning":  {"ignore_warnings", api.HealthWarning, "healthy", 16 * time.Second},
+		"critical":         {"ignore_warnings", api.HealthCritical, "unhealthy", time.Minute},
+		"ignored critical": {"ignore", api.HealthCritical, "healthy", 16 * time.Second},
+		"not reported":     {"ignore", "", "unhealthy", time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withConsul(t, func(t *testing.T, s *served, c *inConsul) {
+				alloc := consulOffering(&nomad.ServiceCheck{Name: "up", Type: "tcp", PortLabel: "80", Interval: time.Second, Timeout: time.Second,
+					OnUpdate: tc.onUpdate})
+				alloc.DeploymentID = nomad.NewID()
+				alloc.Job.TaskGroups[0].Update = &nomad.UpdateStrategy{HealthCheck: "checks", MinHealthyTime: 10 * time.Second,
+					HealthyDeadline: time.Minute}
+				r, _, ended := s.started(alloc)
+				start := time.Now()
+				time.Sleep(5 * time.Second)
+				if tc.status != "" {
+					c.Update(reconcile.Status{CheckID: c.checkID(), Status: tc.status})
+				}
+				got := ""
+				for got == "" && time.Since(start) <= 2*time.Minute {
+					time.Sleep(100 * time.Millisecond)
+					if d := r.State().DeploymentStatus; d != nil && d.Healthy != nil {
+						got = map[bool]string{true: "healthy", false: "unhealthy"}[*d.Healthy]
+					}
+				}
+				if took := time.Since(start); got != tc.verdict || took > tc.within+time.Second || tc.within == time.Minute && took < tc.within {
+					t.Errorf("%q after %v, want %s within %v", got, took, tc.verdict, tc.within)
+				}
+				r.Update(stopping(alloc))
+				<-ended
+			})
+		})
+	}
+}

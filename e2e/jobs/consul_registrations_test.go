@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -160,6 +161,16 @@ func TestConsulRegistrations(t *testing.T) {
 
 	f.killAgent(one, a)
 	f.has("kill of the agent", a, f.of("a", "green", "zero")...)
+
+	supervisor := harness.Supervisor(t, one.Dir)
+	if supervisor == 0 {
+		t.Fatal("the node has no supervisor")
+	}
+	if err := syscall.Kill(supervisor, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	harness.Within(t, harness.Patience, "the supervisor ends", func() bool { return harness.Supervisor(t, one.Dir) != supervisor })
+	f.has("kill of the supervisor", a, f.of("a", "green", "zero")...)
 
 	if err := f.consul.Restart(); err != nil {
 		t.Fatal(err)
