@@ -35,11 +35,29 @@ func consulKey(alloc, accessor string) []byte { return []byte(alloc + "_" + acce
 
 // PutConsulToken stores a token of an allocation.
 func (db *DB) PutConsulToken(alloc string, t *ConsulToken) error {
+	put, err := putConsul(alloc, t)
+	if err != nil {
+		return err
+	}
+	return db.w.put(put)
+}
+
+// PutConsulTokenLater is PutConsulToken without waiting for the commit.
+func (db *DB) PutConsulTokenLater(alloc string, t *ConsulToken) {
+	put, err := putConsul(alloc, t)
+	if err != nil {
+		db.w.log.Error("write client state", "alloc", alloc, "err", err)
+		return
+	}
+	db.w.later(put)
+}
+
+func putConsul(alloc string, t *ConsulToken) (func(*bolt.Tx) error, error) {
 	b, err := codec.Encode(t)
 	if err != nil {
-		return fmt.Errorf("encode a token of Consul of allocation %s: %w", alloc, err)
+		return nil, fmt.Errorf("encode a token of Consul of allocation %s: %w", alloc, err)
 	}
-	return db.w.put(putIn(path{bucketConsul}, consulKey(alloc, t.Accessor), b))
+	return putIn(path{bucketConsul}, consulKey(alloc, t.Accessor), b), nil
 }
 
 // DeleteConsulToken deletes a token. It does not wait for the commit.

@@ -50,7 +50,7 @@ func failed(err error, method string) *failure {
 		return &failure{cause: network(err)}
 	}
 	about := strings.ToLower(status.Body)
-	if status.Code < 400 || status.Code >= 500 && !aboutIdentity(about) {
+	if status.Code < 400 || status.Code == http.StatusTooManyRequests || status.Code >= 500 && !aboutIdentity(about) {
 		return &failure{cause: fmt.Sprintf("Consul answered with status %d", status.Code), answered: true}
 	}
 	return &failure{cause: fmt.Sprintf("%s (status %d)", words(about, method), status.Code), refused: true, answered: true}

@@ -45,9 +45,7 @@ func (n *Node) end(alloc string, tokens []*state.ConsulToken, after time.Duratio
 		one := *t
 		if one.Ended.IsZero() {
 			one.Ended = time.Now()
-			if err := n.cfg.Store.PutConsulToken(alloc, &one); err != nil {
-				n.cfg.Log.Warn("store the end of a Consul token", "alloc", alloc, "accessor", one.Accessor, "err", err)
-			}
+			n.cfg.Store.PutConsulTokenLater(alloc, &one)
 		}
 		added = append(added, &logout{alloc, &one, time.Now().Add(after), make(chan struct{})})
 	}

@@ -18,6 +18,7 @@ const maxRequests = 16
 // Store keeps the tokens (state.DB).
 type Store interface {
 	PutConsulToken(alloc string, t *state.ConsulToken) error
+	PutConsulTokenLater(alloc string, t *state.ConsulToken)
 	DeleteConsulToken(alloc, accessor string)
 	ConsulTokens(alloc string) (map[string][]*state.ConsulToken, error)
 }
