@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testbuffer"
 	"github.com/open-nomad/open-nomad/internal/testconsul"
 	"github.com/open-nomad/open-nomad/internal/testpace"
+	"github.com/open-nomad/open-nomad/internal/testpki"
 )
 
 // ownRights are the rights of an agent that registers itself and finds others.
@@ -79,7 +80,7 @@ func TestRegistration(t *testing.T) {
 }
 
 // A token without the right to register the agent is one clear line of the log. After a reload with another token, the
-// agent is registered, also under a new name.
+// agent is registered, also under a new name, and after one without auto_advertise it is not.
 func TestRegistration_Reload(t *testing.T) {
 	c := testconsul.Start(t, testconsul.Config{ACL: true})
 	c.Expect("Permission denied: 'service:write'")
@@ -103,6 +104,13 @@ func TestRegistration_Reload(t *testing.T) {
 		t.Fatal(err)
 	}
 	untilRegistered(t, c, "server nomad-servers http passing", "server nomad-servers rpc passing", "server nomad-servers serf passing")
+	if err := os.WriteFile(file, []byte(inConsul(c, strong, "auto_advertise = false")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	untilRegistered(t, c)
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("Run() = %v", err)
@@ -166,5 +174,15 @@ func TestRegistration_Clusters(t *testing.T) {
 	}
 	if log := out.String(); strings.Count(log, "multiple Consul configurations") != 1 || !strings.Contains(log, "keys=[consul]") {
 		t.Errorf("log:\n%s", log)
+	}
+}
+
+// Consul checks an API with TLS without knowing its CA. One that demands certificates of callers has no check.
+func TestRegistration_TLS(t *testing.T) {
+	files := testpki.New(t).Agent("server.global.nomad")
+	for key, status := range map[string]string{"http = true": " passing", "http = true\n verify_https_client = true": " "} {
+		c := testconsul.Start(t, testconsul.Config{})
+		run(t, serverOnly(t, write(t, inConsul(c, "", "")+tlsBlock(files, key)))...)
+		untilRegistered(t, c, "server nomad http"+status, "server nomad rpc passing", "server nomad serf passing")
 	}
 }
