@@ -3,8 +3,6 @@ package check
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/consul/api"
@@ -86,61 +84,99 @@ func (w *watch) follow(targets []*Target, attached map[string]int) {
 	}
 }
 
-// report records the statuses of the checks of an owner in Consul. A check that Consul does not have is pending.
+// report records the statuses of the checks of an owner in Consul. A check that Consul does not have is pending. Followers
+// are not called, since the health of native services does not depend on these checks.
 func (s *Set) report(allocID, owner string, reported []reconcile.Status) {
 	byID := map[string]reconcile.Status{}
 	for _, r := range reported {
 		byID[r.CheckID] = r
 	}
-	for _, f := range s.apply(allocID, owner, byID) {
-		f.changed()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.allocs[allocID]; a != nil {
+		a.reported[owner] = byID
+		s.apply(a, owner)
 	}
 }
 
-// apply records the statuses and returns the followers if one has changed.
-func (s *Set) apply(allocID, owner string, reported map[string]reconcile.Status) []*follower {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := s.allocs[allocID]
-	if a == nil {
-		return nil
-	}
-	changed := false
-	for _, t := range a.targets {
+// apply updates the results of an owner's checks by what Consul has reported. The caller holds mu.
+func (s *Set) apply(a *alloc, owner string) {
+	for _, t := range a.inConsul(owner) {
 		c := a.checks[t.ID]
-		if !t.InConsul || t.Owner != owner || c == nil {
+		if c == nil {
 			continue
 		}
 		result := t.first()
-		if r, ok := reported[string(t.ID)]; ok {
+		if r, ok := a.reported[owner][a.idOf(t)]; ok {
 			result = t.result(cmp.Or(statuses[r.Status], message.CheckFailure), 0, clip([]byte(r.Output)))
 		}
-		if result.Status == c.latest.Status && result.Output == c.latest.Output {
-			continue
-		}
 		if result.Status != c.latest.Status {
-			changed = true
-			s.cfg.Log.Debug("status of a check in Consul has changed", "alloc", allocID, "check", string(t.ID), "status", string(result.Status))
+			s.cfg.Log.Debug("status of a check in Consul has changed", "check", string(t.ID), "status", string(result.Status))
 		}
-		c.latest, c.last = result, result
+		if result.Status != c.latest.Status || result.Output != c.latest.Output {
+			c.latest, c.last = result, result
+		}
 	}
-	if !changed {
-		return nil
+}
+
+// inConsul returns the checks of an owner in Consul, in the order of the job.
+func (a *alloc) inConsul(owner string) (out []*Target) {
+	for _, t := range a.targets {
+		if t.InConsul && t.Owner == owner {
+			out = append(out, t)
+		}
 	}
-	return slices.Collect(maps.Keys(a.followers))
+	return out
+}
+
+// idOf returns the ID of a check in Consul.
+func (a *alloc) idOf(t *Target) string { return cmp.Or(a.renamed[t.ID], string(t.ID)) }
+
+// Registered sets the IDs that the checks of a workload have in Consul. They differ from those of Observe if a service uses
+// variables that hooks of the task have set.
+func (s *Set) Registered(w *service.Workload) {
+	owner := service.Owner(w.Alloc.ID, w.Name())
+	registered := Targets(w)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.allocs[w.Alloc.ID]
+	if a == nil {
+		return
+	}
+	observed := a.inConsul(owner)
+	if len(observed) != len(registered) {
+		return // of another version of the job, whose registration follows
+	}
+	for i, t := range observed {
+		delete(a.renamed, t.ID)
+		if id := registered[i].ID; id != t.ID {
+			a.renamed[t.ID] = string(id)
+		}
+	}
+	s.apply(a, owner)
 }
 
 // send sends the result of a script to Consul, which reports it back. Without a task nothing is sent, and Consul makes the
 // check critical when its TTL ends.
-func (s *Set) send(t *Target, r *message.CheckQueryResult) {
+func (s *Set) send(allocID string, t *Target, r *message.CheckQueryResult) {
 	if r == nil || s.cfg.Consul == nil {
 		return
 	}
+	id := s.idInConsul(allocID, t)
 	for status, of := range statuses {
 		if of == r.Status {
-			s.cfg.Consul.Update(reconcile.Status{CheckID: string(t.ID), Status: status, Output: r.Output})
+			s.cfg.Consul.Update(reconcile.Status{CheckID: id, Status: status, Output: r.Output})
 		}
 	}
+}
+
+func (s *Set) idInConsul(allocID string, t *Target) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.allocs[allocID]; a != nil {
+		return a.idOf(t)
+	}
+	return string(t.ID)
 }
 
 // timedOut returns the result of a script that did not end in time. In Consul its text is that of Nomad.

@@ -19,6 +19,7 @@
 //
 // A failed request to Consul changes nothing. Only scripts are run here, in the task: at once after each start of the task,
 // then after each interval. Consul gets the result and reports it back. Results of these checks are not stored.
+// Set.Registered sets IDs in Consul that differ from those before the start of the task.
 //
 // A target may be hostile. The timeout of a run includes the body. A run reads at most 3,072 bytes of a body and 64
 // KiB of headers, and 4 KiB of a gRPC message. It uses no proxy and makes a new connection. It follows redirects to the

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
 	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -56,6 +57,9 @@ type alloc struct {
 	attached  map[string]int // calls of Attach by task
 	watches   int            // running calls of Watch
 	followers map[*follower]bool
+	// reported has the last report of Consul by owner and ID of the check. renamed has the IDs in Consul that differ.
+	reported map[string]map[string]reconcile.Status
+	renamed  map[message.CheckID]string
 }
 
 // New returns a Set with the results that an earlier agent stored, by allocation.
@@ -75,7 +79,8 @@ func (s *Set) alloc(id string) *alloc {
 	a := s.allocs[id]
 	if a == nil {
 		a = &alloc{checks: map[message.CheckID]*tracked{}, changed: wake.New(), execs: map[string]Exec{},
-			attached: map[string]int{}, followers: map[*follower]bool{}}
+			attached: map[string]int{}, followers: map[*follower]bool{}, reported: map[string]map[string]reconcile.Status{},
+			renamed: map[message.CheckID]string{}}
 		s.allocs[id] = a
 	}
 	return a
@@ -100,6 +105,7 @@ func (s *Set) Observe(allocID string, targets []*Target) {
 	for id := range a.checks {
 		if !wanted[id] {
 			delete(a.checks, id)
+			delete(a.renamed, id)
 			vanished = append(vanished, id)
 		}
 	}
@@ -283,7 +289,7 @@ func (w *watch) repeat(ctx context.Context, one *running) {
 			return
 		}
 		if t.InConsul {
-			w.set.send(t, r)
+			w.set.send(w.id, t, r)
 		} else {
 			w.set.record(w.id, t, r)
 		}

@@ -12,6 +12,8 @@ import (
 type Checks interface {
 	// Describe sets the health of the registrations of a workload.
 	Describe(w *Workload, regs []*catalog.Registration)
+	// Registered is called before the services of a workload are registered in Consul.
+	Registered(w *Workload)
 	// Follow calls changed after each change of the status of a check of an allocation, until end is called.
 	Follow(alloc string, changed func()) (end func())
 }
@@ -57,6 +59,9 @@ func (p *Publisher) Publish(w *Workload, changed func()) error {
 
 func (p *Publisher) publishConsul(w *Workload) error {
 	if p.Consul != nil {
+		if p.Checks != nil {
+			p.Checks.Registered(w)
+		}
 		return p.Consul.Set(p.Owner, w)
 	}
 	for _, s := range w.Services {
