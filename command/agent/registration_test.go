@@ -186,3 +186,18 @@ func TestRegistration_TLS(t *testing.T) {
 		untilRegistered(t, c, "server nomad http"+status, "server nomad rpc passing", "server nomad serf passing")
 	}
 }
+
+// -dev-consul uses the Consul of the environment. Without gossip, the server has no service for it.
+func TestRegistration_Dev(t *testing.T) {
+	c := testconsul.Start(t, testconsul.Config{})
+	t.Setenv("CONSUL_HTTP_ADDR", c.Addr())
+	a, stop := run(t, "-dev-consul", "-config", write(t, free))
+	untilRegistered(t, c, "client nomad-client http passing", "server nomad http passing", "server nomad rpc passing")
+	testpace.Until(t, "the node has the facts", func() bool {
+		return strings.Contains(body(t, a.Addr(), "/v1/node/"+a.NodeID()), `"consul.version":"1.22.1"`)
+	})
+	stop()
+	if got := c.IDs(); len(got) > 0 {
+		t.Errorf("after the stop: %q", got)
+	}
+}
