@@ -119,12 +119,25 @@ func (e *Env) lookup(name string) (string, bool) {
 		return "", false
 	}
 	if value, ok := e.node.lookup(name); ok {
-		return value, true
+		return e.withEnvoy(value), true
 	}
 	if value, ok := e.vars[strings.TrimPrefix(name, "env.")]; ok {
 		return value, true
 	}
 	return "", false
+}
+
+// EnvoyVersion is the variable with the version of Envoy that the Consul of the node supports. The names of images in the
+// meta of nodes refer to it: it is the only reference that is replaced in a value.
+const EnvoyVersion = "NOMAD_envoy_version"
+
+// withEnvoy replaces the version of Envoy in a value of the node, for tasks that have it.
+func (e *Env) withEnvoy(value string) string {
+	version, ok := e.vars[EnvoyVersion]
+	if !ok || !strings.Contains(value, "${"+EnvoyVersion+"}") {
+		return value
+	}
+	return strings.ReplaceAll(value, "${"+EnvoyVersion+"}", version)
 }
 
 // ours reports whether a reference has a prefix that only Nomad uses.

@@ -39,6 +39,7 @@ func (b *Builder) builtIns(vars map[string]string) {
 	vars["NOMAD_PARENT_CGROUP"] = "nomad.slice"
 	set("NOMAD_PARENT_CGROUP", s.Node.CgroupParent)
 	b.resources(vars)
+	b.mesh(vars)
 }
 
 // resources adds the limits and ports.
