@@ -79,7 +79,7 @@ func (c *Client) taskHooks() taskhook.Deps {
 		ReadConsul: c.cfg.Consul.defaultAgent(),
 		StatsEvery: c.cfg.Metrics.Every, Sampler: c.sampler, Metrics: c.cfg.Metrics.Tasks,
 		Services: c.services, Consul: c.inConsul(), Checks: c.checks,
-		Sinks: c.sinks, DNS: c.taskDNS(),
+		Mesh: c.mesh, Sinks: c.sinks, DNS: c.taskDNS(),
 		Spiffe: &taskhook.Spiffe{RPC: c.calls, Region: c.cfg.Region, Bundles: c.bundles},
 	}
 }

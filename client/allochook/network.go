@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/connect"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -67,6 +68,9 @@ func (h *networkHook) Prerun(ctx context.Context, req *PrerunRequest, resp *Prer
 	if group == nil || len(group.Networks) == 0 {
 		return nil
 	}
+	if connect.InMesh(group, transparent) {
+		return errTransparent
+	}
 	ask, mode := group.Networks[0], group.NetworkMode()
 	if mode == nomad.NetworkModeHost {
 		if ask.Hostname != "" {
@@ -98,6 +102,14 @@ func (h *networkHook) Prerun(ctx context.Context, req *PrerunRequest, resp *Prer
 	}
 	resp.Network, err = h.connectUntilStopped(ctx, req.Alloc, ask, n.Path)
 	return err
+}
+
+// errTransparent is returned for a group whose connections a proxy should receive without being asked.
+var errTransparent = errors.New("transparent_proxy: this client does not configure the CNI plugin consul-cni: remove the block, and " +
+	"name the upstreams of the proxy")
+
+func transparent(c *nomad.ConsulConnect) bool {
+	return c.SidecarService != nil && c.SidecarService.Proxy != nil && c.SidecarService.Proxy.TransparentProxy != nil
 }
 
 // connectUntilStopped connects the allocation. A stop meanwhile ends plugins that hang. For an allocation that had to

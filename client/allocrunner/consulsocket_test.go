@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/consul/api"
@@ -182,5 +183,14 @@ func TestConsulSockets_Fault(t *testing.T) {
 	got := next.run(fresh)
 	if got.ClientStatus != nomad.AllocClientStatusFailed || got.TaskStates["web"] == nil {
 		t.Fatalf("a client without Consul: status %s", got.ClientStatus)
+	}
+}
+
+// TestTransparentProxy checks that a client refuses what it does not set up.
+func TestTransparentProxy(t *testing.T) {
+	w, alloc := meshed(t, &nomad.ConsulConnect{SidecarService: &mesh.SidecarService{Proxy: &mesh.Proxy{TransparentProxy: &mesh.TransparentProxy{}}}})
+	got := w.run(alloc)
+	if got.ClientStatus != nomad.AllocClientStatusFailed || !strings.Contains(got.ClientDescription, "consul-cni") {
+		t.Errorf("status %s, %s", got.ClientStatus, got.ClientDescription)
 	}
 }

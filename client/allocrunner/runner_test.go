@@ -92,7 +92,8 @@ func (w *world) agent() *world {
 }
 
 func (w *world) taskHooks() taskhook.Deps {
-	d := taskhook.Deps{Users: w.users, API: w.api, HostEnv: map[string]string{"HOST_VAR": "x"}, Services: w.reg, Consul: w.consul}
+	d := taskhook.Deps{Users: w.users, API: w.api, HostEnv: map[string]string{"HOST_VAR": "x"}, Services: w.reg, Consul: w.consul,
+		Mesh: w.mesh}
 	if w.checks != nil {
 		d.Checks = w.checks
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/artifact"
+	"github.com/open-nomad/open-nomad/client/connect"
 	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/service"
@@ -50,6 +51,7 @@ type Deps struct {
 	Metrics    Metrics
 	Services   *service.Registrar // nil: native services are not enabled
 	Consul     consul.Reconciler  // nil: the node has no Consul
+	Mesh       *connect.Node      // nil: the node has no Consul
 	Checks     Checks             // nil: no checks
 	Sinks      LogSinks           // nil for none
 	Spiffe     *Spiffe            // nil: tasks with a spiffe block do not start
@@ -100,6 +102,9 @@ func Order(c Config) []hook.Hook {
 		newTemplateHook(c),
 		newServiceHook(c),
 		newConsulServiceHook(c),
+		newEnvoyVersionHook(c),
+		newBootstrapHook(c),
+		newNativeHook(c),
 		newScriptsHook(c),
 		newStatsHook(c),
 	}
