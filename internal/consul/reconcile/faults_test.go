@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,11 +87,23 @@ func randomly(t *testing.T, n *network, rnd *rand.Rand) {
 	}
 	r, stop := start()
 	wanted := map[string][]*reconcile.Service{}
+	var token atomic.Value
+	token.Store("first")
+	secret := func() string { return token.Load().(string) }
+	update := func(status string) {
+		for _, list := range wanted {
+			for _, s := range list {
+				for _, c := range s.Registration.Checks {
+					r.Update(reconcile.Status{CheckID: c.CheckID, Status: status})
+				}
+			}
+		}
+	}
 	for range 60 {
 		owner := fmt.Sprint(rnd.IntN(4))
-		switch rnd.IntN(10) {
+		switch rnd.IntN(12) {
 		case 0, 1, 2, 3:
-			wanted[owner] = randomServices(rnd, owner)
+			wanted[owner] = randomServices(rnd, owner, secret)
 			r.Set(owner, wanted[owner])
 		case 4:
 			r.Drop(owner)
@@ -112,6 +125,10 @@ func randomly(t *testing.T, n *network, rnd *rand.Rand) {
 				}
 			}
 		case 9:
+			token.Store([]string{"", "first", "second"}[rnd.IntN(3)])
+		case 10:
+			update(api.HealthWarning)
+		case 11:
 			wait(time.Duration(rnd.IntN(40)) * time.Second)
 		}
 		if rnd.IntN(2) == 0 {
@@ -119,7 +136,10 @@ func randomly(t *testing.T, n *network, rnd *rand.Rand) {
 		}
 	}
 	n.set(served, "")
+	token.Store("last")
 	wait(3 * time.Minute)
+	update(api.HealthPassing)
+	wait(10 * time.Second)
 	want := []string{"theirs"}
 	for owner, list := range wanted {
 		for _, s := range list {
@@ -127,6 +147,9 @@ func randomly(t *testing.T, n *network, rnd *rand.Rand) {
 			want = append(want, reg.ID)
 			for _, c := range reg.Checks {
 				want = append(want, c.CheckID)
+				if got := n.consul.Checks()[c.CheckID].Status; (got == api.HealthPassing) != (c.TTL != "") {
+					t.Errorf("check of %s is %s", reg.ID, got)
+				}
 			}
 			if got := n.consul.Services()[reg.ID]; got.Port != reg.Port {
 				t.Errorf("port of %s is %d, want %d", reg.ID, got.Port, reg.Port)
@@ -144,15 +167,22 @@ func randomly(t *testing.T, n *network, rnd *rand.Rand) {
 	equal(t, "steady state", slices.Compact(sorted(n.take()...)), "GET /checks", "GET /services")
 }
 
-// randomServices returns some of three services, with and without their check.
-func randomServices(rnd *rand.Rand, owner string) (out []*reconcile.Service) {
+// randomServices returns some of three services, with a TTL check, another one or none, and with and without a token.
+func randomServices(rnd *rand.Rand, owner string, token func() string) (out []*reconcile.Service) {
 	for i, name := range []string{"web", "api", "db"} {
 		if rnd.IntN(3) == 0 {
 			continue
 		}
-		out = append(out, changed(service(100*i+int(owner[0]), name), func(s *api.AgentServiceRegistration) {
+		s := service(100*i+int(owner[0]), name)
+		if rnd.IntN(2) == 0 {
+			s = ttlService(100*i+int(owner[0]), name)
+		}
+		if rnd.IntN(2) == 0 {
+			s.Token = token
+		}
+		out = append(out, changed(s, func(s *api.AgentServiceRegistration) {
 			s.Port = 1 + rnd.IntN(2)
-			if rnd.IntN(2) == 0 {
+			if rnd.IntN(3) == 0 {
 				s.Checks = nil
 			}
 		}))

@@ -191,7 +191,7 @@ func service(n int, name string) *reconcile.Service {
 // ttlService returns a service with a TTL check.
 func ttlService(n int, name string) *reconcile.Service {
 	s := service(n, name)
-	s.Registration.Checks[0] = &api.AgentServiceCheck{CheckID: s.Registration.Checks[0].CheckID, Name: "script", TTL: "41s"}
+	s.Registration.Checks[0] = &api.AgentServiceCheck{CheckID: checkID(s.Registration.ID + "script"), Name: "script", TTL: "41s"}
 	return s
 }
 
