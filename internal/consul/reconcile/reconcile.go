@@ -11,17 +11,20 @@
 //
 // A service is in one of these states:
 //
-//	Set ─▶ compare ──Consul has it──▶ settled ◀──registered── drift, change
-//	  │       └──Consul lacks it──▶ drift                          ▲
-//	  │                  settled ──list differs──▶ drift           │
-//	  └─Consul has never had it, or Set changed it─▶ change ───────┘
-//	any ──Remove, Drop, Set without it──▶ unwanted ──acknowledged──▶ gone ──absent in a list 10 s later──▶ forgotten
-//	                                         ▲                         │
-//	                                         └─────still in a list─────┘
+//	Set ──▶ compare ──equal──▶ settled ──▶ drift, change or renew ──registered──▶ settled
+//	  │        └──different──▶ drift
+//	  └───▶ change
+//	each ──Remove, Drop, Set without it──▶ unwanted ──acknowledged──▶ gone ──absent 10 s later──▶ forgotten
+//	                                          ▲────────in a list───────┘
 //
-// A service that failed is tried again after 1 s for each failure in a row, up to 30 s. The others go on. Compare is for
-// services of an earlier process with the same ID: what is equal is not registered again. The tags of a service with
-// EnableTagOverride are those of Consul in drift, and those of the job in change.
+//	compare  Consul may have it from an earlier process: the next list decides, and what is equal is not sent again
+//	settled  Consul has it as it is wanted
+//	drift    a list differs; it is registered with the tags of Consul if EnableTagOverride is set
+//	change   Set made or changed it; it is registered with its own tags
+//	renew    its token has changed; it is registered
+//	unwanted it is removed: at once after Remove and Drop, after the new services of its owner otherwise
+//
+// A service that failed is tried again after 1 s for each failure in a row, up to 30 s. The others go on.
 //
 // Tokens: a service is registered with its own token if it has one, and never with the agent's then. Consul keeps this
 // token and uses it later, so a service is registered again when its token has changed, which is compared every second.
@@ -32,12 +35,13 @@
 // do not remove the services of each other, and those of another orchestrator stay. The registration itself does not
 // name its owner, because it has to equal the one of other implementations. Nothing else is ever removed: sidecars
 // without their service, services of agents, and checks without the prefix of an orchestrator's checks stay. An
-// implementation without Owns may remove what this one registered, and it is registered again with the next list.
+// implementation without Owns may remove what this one registered, and it is registered again with the next list. A
+// removal that Consul never acknowledged is lost if the agent is killed after it forgot the allocation.
 //
 // Goroutines: Run starts the requests of three lanes: removals, at most 64; registrations, 4; updates of TTL checks, 4.
 // So a slow registration delays no removal. One more lists, one polls checks while anything is watched, and one compares
-// tokens. All end with Run. There is at most one request for a service at a time. A removal cancels a registration that is in progress. Since
-// Consul may complete that later, the removal is confirmed by lists.
+// tokens. All end with Run. There is at most one request for a service at a time. A removal cancels a registration that
+// is in progress. Since Consul may complete that later, the removal is confirmed by lists.
 //
 // Set, Update and the others only change memory. Run makes all requests, and the calls of Config.Failed and of the log.
 //
