@@ -1,12 +1,16 @@
 package mesh
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/connect"
 )
+
+// healthPath is the path of gRPC's health checks.
+const healthPath = "/grpc.health.v1.Health/Check"
 
 // expose lets Consul reach the checks of a service without mutual TLS, as far as they ask for it: through a port of the proxy
 // that only serves the path of the check.
@@ -31,6 +35,9 @@ func expose(tg *nomad.TaskGroup, s *nomad.Service) {
 			sidecar.Proxy.Expose = &connect.ExposeConfig{}
 		}
 		path := connect.ExposePath{Path: c.Path, Protocol: c.Protocol, LocalPathPort: local, ListenerPort: c.PortLabel}
+		if c.Type == nomad.ServiceCheckGRPC {
+			path.Path, path.Protocol = cmp.Or(c.Path, healthPath), cmp.Or(c.Protocol, "http2")
+		}
 		if paths := &sidecar.Proxy.Expose.Paths; !slices.Contains(*paths, path) {
 			*paths = append(*paths, path)
 		}

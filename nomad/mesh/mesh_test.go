@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -256,10 +257,13 @@ func TestInject_Expose(t *testing.T) {
 		}, connect.ExposePath{LocalPathPort: 8080, ListenerPort: "health"}},
 		"own port": {func(tg *nomad.TaskGroup) { tg.Services[0].Checks = check("") },
 			connect.ExposePath{LocalPathPort: 9001, ListenerPort: "svc_api_ck_61a1f7"}},
+		"gRPC": {func(tg *nomad.TaskGroup) {
+			tg.Services[0].Checks = []*nomad.ServiceCheck{{Name: "c", Type: "grpc", Expose: true, PortLabel: "health"}}
+		}, connect.ExposePath{LocalPathPort: 9001, ListenerPort: "health", Path: "/grpc.health.v1.Health/Check", Protocol: "http2"}},
 	} {
 		job := jobWith(sidecar(), c.edit)
 		mesh.Inject(job)
-		c.want.Path, c.want.Protocol = "/health", "http"
+		c.want.Path, c.want.Protocol = cmp.Or(c.want.Path, "/health"), cmp.Or(c.want.Protocol, "http")
 		s := job.TaskGroups[0].Services[0]
 		if got := s.Connect.SidecarService.Proxy.Expose.Paths; !slices.Equal(got, []connect.ExposePath{c.want}) {
 			t.Errorf("%s: paths = %+v, want %+v", name, got, c.want)

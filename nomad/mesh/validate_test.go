@@ -76,6 +76,12 @@ func TestValidate_Faults(t *testing.T) {
 			tg.Services[0].PortLabel, tg.Networks[0].DynamicPorts = "http", []nomad.Port{{Label: "http"}}
 			tg.Services[0].Checks = []*nomad.ServiceCheck{{Name: "c", Type: "http", Path: "/", Expose: true}}
 		}, service + `check "c" is exposed, but the port of the service in its network namespace is not known`},
+		"exposed path": {sidecar(), func(tg *nomad.TaskGroup) {
+			tg.Services[0].Checks = []*nomad.ServiceCheck{{Name: "c", Type: "http", Path: "health", Expose: true}}
+		}, service + `check "c" is exposed, and its path is "health": it must begin with /`},
+		"exposed https": {sidecar(), func(tg *nomad.TaskGroup) {
+			tg.Services[0].Checks = []*nomad.ServiceCheck{{Name: "c", Type: "http", Path: "/", Protocol: "https", Expose: true}}
+		}, service + `check "c" is exposed, and its protocol is "https"`},
 		"no gateway":     {gateway(connect.Gateway{}), nil, service + "a gateway must have exactly one of the blocks ingress, terminating and mesh, not 0"},
 		"no listener":    {gateway(connect.Gateway{Ingress: &connect.IngressConfigEntry{}}), nil, service + "Consul Ingress Gateway requires at least one listener"},
 		"listener port":  {listener(connect.IngressListener{Protocol: "tcp", Services: db}), nil, service + "port of a listener is 0"},

@@ -4,12 +4,16 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad/connect"
 )
 
 // gatewayModes are the values of mode in mesh_gateway.
 var gatewayModes = []string{"", "none", "local", "remote"}
+
+// exposedProtocols are the protocols of paths that a proxy exposes.
+var exposedProtocols = []string{"", "http", "http2"}
 
 // proxy checks the proxy block of a sidecar.
 func (r rules) proxy(p *connect.Proxy) {
@@ -82,7 +86,13 @@ func (r rules) transparent(t *connect.TransparentProxy) {
 // exposed checks what exposed checks need. Package jobrules checks their type.
 func (r rules) exposed() {
 	for _, c := range r.s.Checks {
-		if c.Expose && localPort(r.tg, r.s) == 0 {
+		switch {
+		case !c.Expose:
+		case c.Path != "" && !strings.HasPrefix(c.Path, "/"):
+			r.add("check %q is exposed, and its path is %q: it must begin with /", c.Name, c.Path)
+		case !slices.Contains(exposedProtocols, c.Protocol):
+			r.add("check %q is exposed, and its protocol is %q: Consul exposes http and http2 only", c.Name, c.Protocol)
+		case localPort(r.tg, r.s) == 0:
 			r.add("check %q is exposed, but the port of the service in its network namespace is not known: "+
 				"set port of the service to a number, or to the label of a port with to", c.Name)
 		}
