@@ -23,9 +23,7 @@ const (
 // toConsul prepares a canonical job for Consul: clusters, tasks of the service mesh, constraints and identities. A second call
 // changes nothing.
 func (w *write) toConsul() {
-	if mesh.Inject(w.job) {
-		jobrules.Canonicalize(w.job)
-	}
+	w.AddProxies(w.job)
 	for _, tg := range w.job.TaskGroups {
 		defaultClusters(tg)
 		tg.Constraints = constrainConsul(tg.Constraints, tg.Consul, tg.Services)
@@ -35,6 +33,14 @@ func (w *write) toConsul() {
 		if identify(w.cfg.Consul.Identities(), tg) {
 			Constrain(tg, &nomad.Constraint{LTarget: targetNomad, RTarget: identityVersion, Operand: nomad.ConstraintSemver})
 		}
+	}
+}
+
+// AddProxies adds the tasks of the service mesh to a canonical job, if the servers have Consul. Who adds constraints for the
+// tasks of a job before Admit calls it first: otherwise those of the proxies would be missing until the next registration.
+func (v *View) AddProxies(job *nomad.Job) {
+	if v.consulMode() == consul.Consul && mesh.Inject(job) {
+		jobrules.Canonicalize(job)
 	}
 }
 

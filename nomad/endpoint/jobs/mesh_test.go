@@ -104,3 +104,47 @@ func TestMesh_Modes(t *testing.T) {
 		}
 	}
 }
+
+// TestMesh_Again checks that the constraints of an added task are those of every task: registering the stored job, or its file,
+// makes no new version. PreserveResources keeps the resources of an added task.
+func TestMesh_Again(t *testing.T) {
+	s, _ := servertest.Start(t, withConsul)
+	write := message.WriteRequest{Region: "global", Namespace: "default"}
+	register := func(req *message.JobRegisterRequest) uint64 {
+		t.Helper()
+		var out message.JobRegisterResponse
+		req.WriteRequest = write
+		if err := s.Call(servertest.Context(t), "Job.Register", req, &out); err != nil {
+			t.Fatal(err)
+		}
+		return out.JobModifyIndex
+	}
+	stored := func() *nomad.Job {
+		t.Helper()
+		return servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest("mesh")).Job
+	}
+	file := func() *nomad.Job {
+		return meshJob("bridge", sidecarOf(&nomad.SidecarTask{Driver: "exec2", KillSignal: "SIGUSR1", Config: map[string]any{"command": "/bin/true"}}))
+	}
+	index := register(&message.JobRegisterRequest{Job: file()})
+	servertest.Eventually(t, func() bool { return stored().Status == nomad.JobStatusDead }) // its status is not written any more
+	has := false
+	for _, c := range stored().TaskGroups[0].Constraints {
+		has = has || c.LTarget == "${attr.os.signals}" && c.RTarget == "SIGUSR1"
+	}
+	if !has {
+		t.Error("the group has no constraint for the signal of the proxy")
+	}
+	for what, job := range map[string]*nomad.Job{"the file": file(), "the stored job": stored()} {
+		if got := register(&message.JobRegisterRequest{Job: job}); got != index {
+			t.Errorf("%s made a new version: index %d, then %d", what, index, got)
+		}
+	}
+	tuned := stored()
+	tuned.TaskGroups[0].Task("connect-proxy-api").Resources.CPU = 777
+	register(&message.JobRegisterRequest{Job: tuned})
+	register(&message.JobRegisterRequest{Job: file(), PreserveResources: true})
+	if got := stored().TaskGroups[0].Task("connect-proxy-api").Resources.CPU; got != 777 {
+		t.Errorf("cpu of the proxy = %d, want the preserved 777", got)
+	}
+}

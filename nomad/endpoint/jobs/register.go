@@ -135,6 +135,7 @@ func (s *Service) complete(c *rpc.Call, view *admission.View, in submission) (*n
 		job.NodePool = ns.DefaultPool()
 	}
 	jobrules.Canonicalize(job)
+	view.AddProxies(job)
 	addImplicitConstraints(job, view.Names())
 	clearServerFields(job)
 	return job, nil
