@@ -17,12 +17,13 @@ const (
 	maxBoundedName = 256
 	maxMetaKeys    = 5_000 // of dispatches
 	maxVariables   = 8     // in the name of a service, such as ${JOB}
+	maxMesh        = 1_000 // services with a connect block and exposed checks: the servers add a task or a port for each
 )
 
 // bounds checks the texts that are repeated in the names and messages of other parts of the job.
 type bounds struct {
-	err               error
-	parts, conditions int
+	err                     error
+	parts, conditions, mesh int
 }
 
 // Bound returns an error if a job is too large for Canonicalize and Validate.
@@ -46,6 +47,9 @@ func Bound(j *nomad.Job) error {
 	}
 	if b.err == nil && b.conditions > maxConditions {
 		b.err = fmt.Errorf("the job has %d constraints, affinities and spreads: the limit is %d", b.conditions, maxConditions)
+	}
+	if b.err == nil && b.mesh > maxMesh {
+		b.err = fmt.Errorf("the job has %d services with a connect block and exposed checks: the limit is %d", b.mesh, maxMesh)
 	}
 	return b.err
 }
@@ -71,9 +75,21 @@ func (b *bounds) group(tg *nomad.TaskGroup) {
 
 func (b *bounds) services(list []*nomad.Service) {
 	for _, s := range list {
+		if s == nil {
+			continue
+		}
 		b.text("name of a service", s.Name, maxBoundedName)
 		if n := strings.Count(s.Name, "${"); b.err == nil && n > maxVariables {
 			b.err = fmt.Errorf("the name of a service has %d variables: the limit is %d", n, maxVariables)
+		}
+		if s.Connect == nil {
+			continue
+		}
+		b.mesh++
+		for _, c := range s.Checks {
+			if c != nil && c.Expose {
+				b.mesh++
+			}
 		}
 	}
 }

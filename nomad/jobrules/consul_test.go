@@ -91,3 +91,25 @@ func TestConsulServices(t *testing.T) {
 		})
 	}
 }
+
+// TestBound_Mesh checks that the services for which the servers add tasks and ports are limited.
+func TestBound_Mesh(t *testing.T) {
+	for name, c := range map[string]struct {
+		services, checks int // checks of each service
+		want             bool
+	}{"services": {1001, 0, true}, "checks": {1, 1000, true}, "enough": {100, 9, false}} {
+		j := sample("service")
+		for range c.services {
+			s := &nomad.Service{Name: "web", Connect: sidecarOf()}
+			for range c.checks {
+				s.Checks = append(s.Checks, &nomad.ServiceCheck{Expose: true})
+			}
+			j.TaskGroups[0].Services = append(j.TaskGroups[0].Services, s)
+		}
+		err := jobrules.Bound(j)
+		if got := err != nil && strings.Contains(err.Error(), "1001 services with a connect block and exposed checks: the limit is 1000"); got != c.want ||
+			err != nil && !got {
+			t.Errorf("%s: Bound() = %v, want an error %v", name, err, c.want)
+		}
+	}
+}

@@ -273,3 +273,16 @@ func TestInject_Expose(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkInject measures the largest job: 1,000 services in one group.
+func BenchmarkInject(b *testing.B) {
+	job := jobWith(nil, func(tg *nomad.TaskGroup) {
+		tg.Services = nil
+		for n := range 1000 {
+			tg.Services = append(tg.Services, &nomad.Service{Name: fmt.Sprint("api-", n), PortLabel: "9001", Connect: sidecar()})
+		}
+	})
+	for b.Loop() {
+		mesh.Inject(codec.Copy(job))
+	}
+}

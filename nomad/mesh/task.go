@@ -30,7 +30,8 @@ const (
 
 // addTask returns the task with a role for a service. It adds the task, unless the group has it, and merges sidecar_task.
 func addTask(tg *nomad.TaskGroup, s *nomad.Service, role string) *nomad.Task {
-	i := slices.IndexFunc(tg.Tasks, func(t *nomad.Task) bool { return t.Kind == kind(role, s) })
+	own := kind(role, s)
+	i := slices.IndexFunc(tg.Tasks, func(t *nomad.Task) bool { return t.Kind == own })
 	if i < 0 {
 		i = len(tg.Tasks)
 		tg.Tasks = append(tg.Tasks, newTask(tg, s, role))

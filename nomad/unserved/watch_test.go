@@ -150,3 +150,20 @@ func TestSentencesAreCached(t *testing.T) {
 		t.Errorf("Sentences() = %q", got)
 	}
 }
+
+// TestWatcher_Served checks that features that the server supports are not listed.
+func TestWatcher_Served(t *testing.T) {
+	store := state.New(slog.New(slog.DiscardHandler))
+	job := &nomad.Job{ID: "j", Namespace: "default", ConsulNamespace: "a", Multiregion: &nomad.Multiregion{}}
+	if _, err := store.RegisterJob(100, &message.JobRegisterRequest{Job: job}); err != nil {
+		t.Fatal(err)
+	}
+	w := New(Config{Store: func() *state.Store { return store }})
+	if got := w.list(store.Snapshot()); len(got) != 2 {
+		t.Errorf("without a configuration: %+v, want two features", got)
+	}
+	w.cfg.Served = func(*state.Snapshot) []string { return []string{"consul namespace"} }
+	if got := w.list(store.Snapshot()); len(got) != 1 || got[0].Name != "multiregion" {
+		t.Errorf("with Consul: %+v, want only multiregion", got)
+	}
+}
