@@ -3,8 +3,10 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -171,4 +173,51 @@ func TestConsulHostileArguments(t *testing.T) {
 	for _, part := range []string{"exported-services", "peerings", "partitions", `query parameter "partition"`} {
 		a.Expect(part)
 	}
+}
+
+// TestConsulSocket checks that the socket of the program serves no other process, such as the task.
+func TestConsulSocket(t *testing.T) {
+	a := testconsul.Start(t, testconsul.Config{Manual: true})
+	a.PutKey("app/a", "s3cret")
+	p := startConsul(t, a.Addr(), "", newWorld(t).request(`{{ key "app/a" }}`))
+	p.rendersFirst("s3cret")
+	names := socketsOf(t, p.cmd.Process.Pid)
+	if len(names) != 1 {
+		t.Fatalf("the program listens on %q", names)
+	}
+	before := a.Calls("GET /v1/kv/app/a")
+	conn, err := net.Dial("unix", names[0])
+	must(t, err)
+	defer conn.Close()
+	_, _ = conn.Write([]byte("GET /v1/kv/app/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")) // the program may be faster
+	if got, err := io.ReadAll(conn); len(got) > 0 {
+		t.Errorf("another process got %q, %v", got, err)
+	}
+	if n := a.Calls("GET /v1/kv/app/a"); n != before {
+		t.Errorf("another process caused %d reads", n-before)
+	}
+	p.until("the program goes on", func() bool { return p.fatal == nil })
+}
+
+// socketsOf returns the abstract sockets on which a process listens.
+func socketsOf(t *testing.T, pid int) (names []string) {
+	t.Helper()
+	inodes := map[string]bool{}
+	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	must(t, err)
+	for _, fd := range fds {
+		if link, err := os.Readlink(fd); err == nil {
+			inodes[strings.Trim(strings.TrimPrefix(link, "socket:"), "[]")] = true
+		}
+	}
+	table, err := os.ReadFile("/proc/net/unix")
+	must(t, err)
+	for line := range strings.Lines(string(table)) {
+		f := strings.Fields(line)
+		const accepts = "00010000"
+		if len(f) == 8 && f[3] == accepts && inodes[f[6]] {
+			names = append(names, f[7])
+		}
+	}
+	return names
 }
