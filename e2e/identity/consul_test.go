@@ -119,6 +119,10 @@ func TestConsul(t *testing.T) {
 		return len(c.Services()) == 1 && err == nil
 	})
 	token := harness.Content(t, secrets)
+	harness.Within(t, harness.Patience, "the task runs", func() bool {
+		al = harness.OnlyAlloc(t, a, "shop")
+		return al.TaskStates["t"].State == "running"
+	})
 	for _, s := range c.Services() {
 		if s.Service != "shop-web" {
 			t.Errorf("service %q, want shop-web", s.Service)
@@ -146,7 +150,10 @@ func TestConsul(t *testing.T) {
 		t.Fatal(err)
 	}
 	a = harness.Restart(t, a)
-	harness.Await(t, a, "shop", "running", 1)
+	if now := harness.Await(t, a, "shop", "running", 1)[0]; !now.TaskStates["t"].StartedAt.Equal(al.TaskStates["t"].StartedAt) ||
+		now.TaskStates["t"].Restarts > 0 {
+		t.Error("the task was started again with the agent")
+	}
 	emitsNone(t, a, al, tokens)
 	if n := c.Calls("POST /v1/acl/login"); n != logins || harness.Content(t, secrets) != token {
 		t.Errorf("%d logins after the restart, want %d; the file has its token: %t", n, logins, harness.Content(t, secrets) == token)
@@ -276,10 +283,19 @@ func TestConsul_Lifecycle(t *testing.T) {
 	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("the stop of a waiting task took %s", took)
 	}
+	harness.PurgeAll(t, a)
+	harness.WaitCollected(t, a, filepath.Join(dir, "d"))
+	if err := a.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	a = harness.Restart(t, a) // the tokens of the collected allocation are not forgotten
+	if len(c.Logins()) == 0 {
+		t.Error("logged out while Consul is away")
+	}
 	if err := c.Set(testconsul.Mode{}); err != nil {
 		t.Fatal(err)
 	}
-	harness.Within(t, time.Minute, "all are logged out", func() bool { return len(c.Logins()) == 0 && len(c.IDs()) == 0 })
+	harness.Within(t, time.Minute, "all are logged out", func() bool { return len(c.Logins()) == 0 })
 	search(t, "the log", harness.Content(t, filepath.Join(dir, "agent.log")), slices.Concat(slices.Collect(maps.Values(first)), []string{"eyJ"}))
 }
 

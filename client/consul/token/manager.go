@@ -54,6 +54,9 @@ type Manager struct {
 
 // NewManager returns a Manager. Prepare comes first.
 func (n *Node) NewManager(cfg Config) *Manager {
+	if n == nil {
+		return &Manager{} // each allocation of a node without Consul has one
+	}
 	return &Manager{node: n, cfg: cfg, more: wake.New(), workloads: map[key]*workload{}, retired: map[string]*state.ConsulToken{}}
 }
 
