@@ -2,7 +2,7 @@
 // to Consul uses it: detection, registration (package reconcile), tokens of workloads, templates and discovery.
 //
 // An answer is at most 16 MiB, and a redirect is an error, since the library would send the token along. Redact removes
-// the body of an answer from an error, because Consul may repeat a token in it. The settings can be replaced while
+// the text of an answer from an error, because Consul may repeat a token in it. The settings can be replaced while
 // requests run: a reload of the configuration does so. Stream is for answers that are passed on: it does not limit them.
 // The package starts no goroutine.
 package consul
@@ -10,7 +10,6 @@ package consul
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -49,6 +48,9 @@ type connection struct {
 	stream   *http.Client // without limit of answers
 }
 
+// errUser means that the address contains a user. Errors of requests would show the password.
+var errUser = errors.New("the address of Consul contains a user: use auth, -consul-auth or CONSUL_HTTP_AUTH")
+
 // New returns the agent of a cluster. It makes no request. TLS files that cannot be read are an error.
 func New(s Settings) (*Agent, error) {
 	a := &Agent{}
@@ -58,6 +60,9 @@ func New(s Settings) (*Agent, error) {
 // Replace changes the settings. Requests in progress end with the old ones. On error the old settings stay.
 func (a *Agent) Replace(s Settings) error {
 	cfg := s.HTTP
+	if strings.Contains(cfg.Address, "@") && !strings.HasPrefix(cfg.Address, "unix://") {
+		return errUser
+	}
 	client, stream, err := newClient(&cfg)
 	if err != nil {
 		return err
@@ -86,7 +91,7 @@ func (a *Agent) Within(ctx context.Context) (context.Context, context.CancelFunc
 }
 
 // Stream sends a GET request with a token, or without one if it is empty: the token of this agent is not added. The
-// caller limits the answer and the duration, and closes the body.
+// caller limits the answer and the duration, and closes the body. An error has the path: Redact removes it.
 func (a *Agent) Stream(ctx context.Context, path string, query url.Values, token string) (*http.Response, error) {
 	c := a.current.Load()
 	cfg := &c.settings.HTTP
@@ -107,12 +112,7 @@ func (a *Agent) Stream(ctx context.Context, path string, query url.Values, token
 	if token != "" {
 		req.Header.Set("X-Consul-Token", token)
 	}
-	resp, err := c.stream.Do(req)
-	var bad *url.Error
-	if errors.As(err, &bad) {
-		err = bad.Err // without the URL
-	}
-	return resp, err
+	return c.stream.Do(req)
 }
 
 // newClient returns a client that reads limited answers, and one for Stream. They do not follow redirects.
@@ -140,16 +140,4 @@ func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
 		}{io.LimitReader(resp.Body, MaxAnswer), resp.Body}
 	}
 	return resp, err
-}
-
-// Redact returns an error without the body of Consul's answer.
-func Redact(err error) error {
-	var status api.StatusError
-	switch {
-	case errors.As(err, &status):
-		return fmt.Errorf("unexpected status %d", status.Code)
-	case errors.Is(err, context.DeadlineExceeded):
-		return context.DeadlineExceeded
-	}
-	return err
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -89,7 +90,10 @@ func consulAddress(text string) (string, error) {
 	default:
 		return "", fmt.Errorf("unknown scheme %q: use host:port, http://, https:// or unix://", scheme)
 	}
-	if strings.ContainsAny(rest, " @?#") {
+	if strings.Contains(rest, "@") {
+		return "", errors.New("the address contains a user: use auth for the user and the password")
+	}
+	if strings.ContainsAny(rest, " ?#") {
 		return "", fmt.Errorf("%q is not an address: use host:port", rest)
 	}
 	if rest = canonicalHost(rest); scheme != "" {

@@ -220,6 +220,7 @@ func TestConsul_Refused(t *testing.T) {
 		"name = \"a.b\"":                                                         `a.hcl:5: consul.name: invalid name "a.b"`,
 		"timeout = \"0s\"":                                                       "a.hcl:5: consul.timeout: must be above 0",
 		"address = \"ftp://a\"":                                                  `a.hcl:5: consul.address: unknown scheme "ftp"`,
+		"address = \"http://u:passw0rd@a\"":                                      "consul.address: the address contains a user",
 		"grpc_address = \"{{ 1 | nothing }}\"":                                   "a.hcl:5: consul.grpc_address: address template",
 		"ca_file = \"" + missing + "\"":                                          "a.hcl:5: consul.ca_file: open " + missing,
 		"cert_file = \"a.hcl\"":                                                  "a.hcl:5: consul.cert_file: ",
