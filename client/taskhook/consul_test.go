@@ -15,7 +15,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/consul/token"
-	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/internal/testpace"
@@ -65,8 +64,7 @@ func newConsulTask(t *testing.T, tokens taskhook.ConsulTokens, task *nomad.Task)
 			{Name: "api", Identity: &nomad.WorkloadIdentity{Name: "consul-service_api-http"}}}}
 	a := &nomad.Allocation{ID: "a1", TaskGroup: "g", Job: &nomad.Job{TaskGroups: []*nomad.TaskGroup{group}}}
 	c := &consulTask{dir: dir, hooks: map[string]taskhook.TaskPrestartHook{}, control: &changes{}}
-	var all []hook.Hook
-	all = taskhook.Order(taskhook.Config{Task: task, Dir: alloc, Control: c.control, Tokens: tokens, Alloc: a, Log: slog.New(slog.DiscardHandler)})
+	all := taskhook.Order(taskhook.Config{Task: task, Dir: alloc, Control: c.control, Tokens: tokens, Alloc: a, Log: slog.New(slog.DiscardHandler)})
 	for _, h := range all {
 		if h, ok := h.(taskhook.TaskPrestartHook); ok {
 			c.hooks[h.Name()] = h

@@ -189,7 +189,7 @@ func TestErrors(t *testing.T) {
 	}{
 		"read":        {good, "/v1/kv/app/x", `"Key":"app/x"`, 200},
 		"absent":      {good, "/v1/kv/app/none", "Consul returned status 404", 404},
-		"denied":      {good, "/v1/kv/other", "roles of the task's token", 403},
+		"denied":      {good, "/v1/kv/other", "roles of the token", 403},
 		"unknown":     {"s3cret-gone", "/v1/kv/app/x", "does not know the token", 403},
 		"no identity": {"", "/v1/kv/app/x", "add an identity block with the name consul_default", 403},
 	} {

@@ -31,7 +31,7 @@ const (
 	noIdentity = "the task has no identity for Consul: add an identity block with the name consul_default to the task, or have the " +
 		"operator set task_identity in the consul block of the servers"
 	notFound = "Consul does not know the token of the task, which may have ended: the next try uses a new one"
-	denied   = "the roles of the task's token in Consul do not allow this read"
+	denied   = "the roles of the token in Consul do not allow this read"
 )
 
 // headers are the headers of an answer that are passed on.
