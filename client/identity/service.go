@@ -3,9 +3,9 @@ package identity
 import (
 	"cmp"
 
-	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/taskenv"
 )
 
 // Service is a service of Consul with an identity.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
+	"github.com/open-nomad/open-nomad/nomad/taskenv"
 )
 
 // ErrDisabled is returned for the services of a client on which native services are disabled.

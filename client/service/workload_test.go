@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/client/service"
-	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
+	"github.com/open-nomad/open-nomad/nomad/taskenv"
 )
 
 var node = &nomad.Node{ID: "n1", Name: "box", Datacenter: "dc1", Attributes: map[string]string{"kernel.name": "linux"}}

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
-	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/taskenv"
 )
 
 // firstTokenWait limits how long a start waits for the tokens of named identities.

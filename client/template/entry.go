@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
-	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/internal/render"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/taskenv"
 )
 
 // entry is a template whose references are resolved.

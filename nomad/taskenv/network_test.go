@@ -3,8 +3,8 @@ package taskenv_test
 import (
 	"testing"
 
-	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/taskenv"
 )
 
 // Ports have an address in the network namespace if the allocation has one.

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/connect"
+	"github.com/open-nomad/open-nomad/nomad/taskenv"
 )
 
 // TestMesh checks the variables of upstreams and proxies, on a bridge and on the host's network.
