@@ -50,6 +50,10 @@ func ServiceID(w *service.Workload, s *nomad.Service) string {
 
 func registration(w *service.Workload, s *nomad.Service) (*api.AgentServiceRegistration, error) {
 	name := w.Env.Expand(s.Name)
+	if !catalog.ConsulName(name) {
+		return nil, fmt.Errorf("the name of service %.128q is %.256q after interpolation: it must have 1 to 256 letters, digits, -, _ and dots",
+			s.Name, name)
+	}
 	addr, err := w.Network.Resolve(w.Ask(s))
 	if err != nil {
 		return nil, fmt.Errorf("unable to get address for service %q: %w", name, err)

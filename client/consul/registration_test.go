@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/hashicorp/consul/api"
 
@@ -80,6 +81,19 @@ func TestRegistration_Names(t *testing.T) {
 	for _, name := range []string{strings.Repeat("long", 40), "with.dots", "with_underscore", "-"} {
 		if got := registered(t, group(&nomad.Service{Name: name})); !strings.Contains(got, `"Name":"`+name+`"`) {
 			t.Errorf("registration %s, want the name %q", got, name)
+		}
+	}
+}
+
+// TestRegistration_Interpolated checks that a name that becomes another path of Consul's API, or has control characters, is
+// refused: the ID contains it.
+func TestRegistration_Interpolated(t *testing.T) {
+	for _, value := range []string{"", "/../../../leave", "a/b", "a//b", "a?b", "a#b", "a%2fb", "a b", "a\nb", "a\x1b[31m", "\u202e", strings.Repeat("a", 257)} {
+		w := group(&nomad.Service{Name: "${NOMAD_META_name}", PortLabel: "http"})
+		w.Alloc.Job.Meta["name"] = value
+		again := service.OfGroup(w.Alloc, &nomad.Node{}, "global", nil)
+		if got, err := consul.Services(&again, nil); err == nil || strings.ContainsFunc(err.Error(), unicode.IsControl) {
+			t.Errorf("name %.64q: %d services, %v", value, len(got), err)
 		}
 	}
 }

@@ -90,6 +90,13 @@ var serviceName = pattern.Lazy(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 // ServiceName reports whether an interpolated name of a service is valid: a DNS label.
 func ServiceName(name string) bool { return serviceName().MatchString(name) }
 
+// consulName matches an interpolated name of a service of Consul.
+var consulName = pattern.Lazy(`^[A-Za-z0-9._-]{1,256}$`)
+
+// ConsulName reports whether an interpolated name of a service of Consul is valid. The name is a part of IDs, which are in
+// paths of Consul's API, and of the claims of identities.
+func ConsulName(name string) bool { return consulName().MatchString(name) }
+
 // Line reports whether the text has no control characters.
 func Line(text string) bool { return !strings.ContainsFunc(text, unicode.IsControl) }
 

@@ -195,7 +195,7 @@ func (r *Reconciler) compareChecks(i *item, have []string) {
 		delete(has, c.CheckID)
 	}
 	for id := range has {
-		if strings.HasPrefix(id, checkPrefix) {
+		if strings.HasPrefix(id, checkPrefix) && isSegment(id) {
 			i.surplus = append(i.surplus, id)
 		}
 	}
@@ -216,7 +216,7 @@ func (r *Reconciler) leftovers(l *list) (out []string) {
 	var ids []string
 	if r.cfg.Reap && r.cfg.Owns != nil && time.Since(r.started) >= probation {
 		for id := range l.services {
-			if r.items[id] == nil && !strings.HasSuffix(id, sidecarSuffix) {
+			if r.items[id] == nil && !strings.HasSuffix(id, sidecarSuffix) && isSegment(id) {
 				ids = append(ids, id)
 			}
 		}
@@ -229,3 +229,7 @@ func (r *Reconciler) leftovers(l *list) (out []string) {
 	}
 	return out
 }
+
+// isSegment reports whether an ID that others may have chosen is one segment of a path. A proxy before Consul could make
+// another path of a different one, such as that of another service, in a removal with the token of the agent.
+func isSegment(id string) bool { return !strings.Contains(id, "/") }

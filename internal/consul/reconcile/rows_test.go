@@ -510,6 +510,7 @@ func TestOwnership(t *testing.T) {
 				for _, s := range []*api.AgentServiceRegistration{
 					leftover.Registration, {ID: "theirs", Name: "web"}, {ID: "_nomad-server-" + strings.Repeat("a", 52), Name: "nomad"},
 					{ID: "_nomad-client-" + strings.Repeat("b", 52), Name: "nomad-client"},
+					{ID: "_nomad-task-" + alloc(1) + "-t-x-/theirs", Name: "x"}, // several segments of a path
 					{ID: "_nomad-task-" + alloc(1) + "-group-g-x-http-sidecar-proxy", Name: "x-sidecar-proxy", Kind: api.ServiceKindConnectProxy,
 						Proxy: &api.AgentServiceConnectProxyConfig{DestinationServiceName: "x"}}} {
 					must(t, client.ServiceRegister(s))

@@ -78,12 +78,15 @@ func TestSigning_Consul(t *testing.T) {
 		}
 	}
 
-	other := group
-	other.InterpolatedWorkloadIdentifier = "db"
 	var out message.AllocIdentitiesResponse
-	n.Must("Alloc.SignIdentities", ask(other), &out)
-	if len(out.SignedIdentities) != 0 || len(out.Rejections) != 1 {
-		t.Errorf("a name that is not one of the service: signed %d", len(out.SignedIdentities))
+	for _, name := range []string{"db", "web", "web-a/../b", "web-a\nb", "web-a b", "web-${value.x}", "web-" + strings.Repeat("a", 256)} {
+		other := group
+		other.InterpolatedWorkloadIdentifier = name
+		out = message.AllocIdentitiesResponse{}
+		n.Must("Alloc.SignIdentities", ask(other), &out)
+		if len(out.SignedIdentities) != 0 || len(out.Rejections) != 1 {
+			t.Errorf("%.64q, a name that is not one of the service: signed %d", name, len(out.SignedIdentities))
+		}
 	}
 	stranger := servertest.Join(t, s.RPCAddr())
 	for _, token := range []string{stranger.JWT, stranger.Node.SecretID, alloc.SignedIdentities["t"], ""} {

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
@@ -155,10 +156,14 @@ func identityOf(alloc *nomad.Allocation, h message.WIHandle) (*nomad.WorkloadIde
 }
 
 // interpolates reports whether the node may interpolate a service name to the other name.
-// Only the text in ${} may differ. An empty name means that the node sent none.
+// Only the text in ${} may differ, and the result must be a valid name: it becomes a claim, which decides on rights
+// elsewhere. An empty name means that the node sent none.
 func interpolates(name, to string) bool {
 	if to == "" || to == name {
 		return true
+	}
+	if !catalog.ConsulName(to) { // native services have a part of these names
+		return false
 	}
 	literals := placeholder().Split(name, -1)
 	for n, text := range literals {
