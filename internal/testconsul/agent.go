@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/open-nomad/open-nomad/internal/testfault"
 	"github.com/open-nomad/open-nomad/internal/testnet"
 )
 
@@ -51,7 +52,7 @@ type Agent struct {
 	cfg    Config
 	addr   string
 	routes *http.ServeMux
-	faults faults
+	faults testfault.List
 	serve  struct { // serializes stopping and starting the listener
 		sync.Mutex
 		listener net.Listener // nil while connections are refused
@@ -100,12 +101,18 @@ func Start(t testing.TB, cfg Config) *Agent {
 		close(stop)
 		a.halt()
 		wg.Wait()
-		for _, f := range a.faults.unexpected() {
+		for _, f := range a.faults.Unexpected() {
 			t.Error("testconsul: " + f)
 		}
 	})
 	return a
 }
+
+// Expect accepts faults that contain a text. The test fails if none occurs.
+func (a *Agent) Expect(text string) { a.faults.Expect(text) }
+
+// Faults returns all faults so far.
+func (a *Agent) Faults() []string { return a.faults.All() }
 
 // Addr returns its address as "host:port".
 func (a *Agent) Addr() string { return a.addr }
@@ -166,7 +173,7 @@ func (a *Agent) listen() error {
 	go func() {
 		defer close(done)
 		if err := s.Serve(ln); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
-			a.faults.add("serve: %v", err)
+			a.faults.Add("serve: %v", err)
 		}
 	}()
 	return nil

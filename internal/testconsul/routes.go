@@ -63,7 +63,7 @@ func (a *Agent) table() *http.ServeMux {
 	}
 	mux.HandleFunc("POST /v1/acl/login", a.unlocked(login))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		a.faults.add("unexpected call %s %s", r.Method, r.URL.Path)
+		a.faults.Add("unexpected call %s %s", r.Method, r.URL.Path)
 		http.Error(w, "Invalid URL path: not a recognized HTTP API endpoint", http.StatusNotFound)
 	})
 	return mux

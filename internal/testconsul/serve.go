@@ -61,7 +61,7 @@ func (a *Agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	for name := range r.URL.Query() {
 		if !slices.Contains(params, name) || name == "token" {
-			a.faults.add("%s %s: query parameter %q", r.Method, r.URL.Path, name)
+			a.faults.Add("%s %s: query parameter %q", r.Method, r.URL.Path, name)
 			http.Error(w, fmt.Sprintf("Invalid query parameter: %q", name), http.StatusBadRequest)
 			return
 		}
@@ -188,7 +188,7 @@ func (a *Agent) answer(w http.ResponseWriter, v any, err error) {
 		w.Header().Set("Content-Type", "application/json")
 		text, err := json.Marshal(v)
 		if err != nil {
-			a.faults.add("encode %T: %v", v, err)
+			a.faults.Add("encode %T: %v", v, err)
 		}
 		w.Write(append(text, '\n')) // fails only if the client is gone
 	}
@@ -197,7 +197,7 @@ func (a *Agent) answer(w http.ResponseWriter, v any, err error) {
 // invalid records a fault of the call, and returns status 400.
 func (c *call) invalid(format string, args ...any) error {
 	text := fmt.Sprintf(format, args...)
-	c.a.faults.add("%s %s: %s", c.Method, c.URL.Path, text)
+	c.a.faults.Add("%s %s: %s", c.Method, c.URL.Path, text)
 	return refuse(http.StatusBadRequest, "%s", text)
 }
 
@@ -233,7 +233,7 @@ func (a *Agent) identify(r *http.Request) (*call, error) {
 	defer a.mu.Unlock()
 	var ok bool
 	if c.who, ok = a.grantsOf(secret); !ok {
-		a.faults.add("%s %s: ACL not found", r.Method, r.URL.Path)
+		a.faults.Add("%s %s: ACL not found", r.Method, r.URL.Path)
 		return nil, refuse(http.StatusForbidden, "ACL not found")
 	}
 	return c, nil
@@ -245,7 +245,7 @@ func (c *call) need(access, resource, name string) error {
 		return nil
 	}
 	right := fmt.Sprintf("'%s:%s' on %q", resource, access, name)
-	c.a.faults.add("%s %s: Permission denied: %s", c.Method, c.URL.Path, right)
+	c.a.faults.Add("%s %s: Permission denied: %s", c.Method, c.URL.Path, right)
 	if c.who.token == nil {
 		return refuse(http.StatusForbidden, "Permission denied: anonymous token lacks permission %s", right)
 	}

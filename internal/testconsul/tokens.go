@@ -160,7 +160,7 @@ func login(c *call) (any, error) {
 // denied records a login that fails.
 func (c *call) denied(format string, args ...any) error {
 	why := fmt.Sprintf(format, args...)
-	c.a.faults.add("POST /v1/acl/login: Permission denied: %s", why)
+	c.a.faults.Add("POST /v1/acl/login: Permission denied: %s", why)
 	return refuse(http.StatusForbidden, "Permission denied: %s", why)
 }
 
