@@ -121,7 +121,7 @@ func TestConsul_Failures(t *testing.T) {
 	if err := a.Set(testconsul.Mode{Fail: true}); err != nil {
 		t.Fatal(err)
 	}
-	if p.readConsul(t.Context(), 1); len(p.failed) != len(consulFiles) || !strings.HasSuffix(p.failed[0], "unexpected status 500") {
+	if p.readConsul(t.Context(), 1); len(p.failed) != len(consulFiles) || !strings.HasSuffix(p.failed[0], "unexpected status 500: the servers of Consul have no leader") {
 		t.Errorf("status 500: failed %q", p.failed)
 	}
 	p.failed = nil

@@ -294,7 +294,7 @@ func TestFailures(t *testing.T) {
 	}
 	a := started(t, `acl = "read"`)
 	a.Expect("Permission denied")
-	if code, _, errs := command("-y"); code != 1 || !strings.Contains(errs, `Failed to create auth method "nomad-workloads": unexpected status 403: set CONSUL_HTTP_TOKEN`) {
+	if code, _, errs := command("-y"); code != 1 || !strings.Contains(errs, `Failed to create auth method "nomad-workloads": unexpected status 403: the token does not have the right acl:write: set CONSUL_HTTP_TOKEN`) {
 		t.Errorf("a weak token: exit code %d, %q", code, errs)
 	}
 	t.Setenv("CONSUL_HTTP_TOKEN", "canary-0000")

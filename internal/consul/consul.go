@@ -2,9 +2,9 @@
 // to Consul uses it: detection, registration (package reconcile), tokens of workloads, templates and discovery.
 //
 // An answer is at most 16 MiB, and a redirect is an error, since the library would send the token along. Redact removes
-// the text of an answer from an error, because Consul may repeat a token in it. The settings can be replaced while
-// requests run: a reload of the configuration does so. Stream is for answers that are passed on: it does not limit them.
-// The package starts no goroutine.
+// the text of an answer from an error, because Consul may repeat a token in it, and adds the cause and what to do. The
+// settings can be replaced while requests run: a reload of the configuration does so. Stream is for answers that are
+// passed on: it does not limit them. The package starts no goroutine.
 package consul
 
 import (
@@ -128,7 +128,7 @@ func newClient(cfg *api.Config) (*api.Client, *http.Client, error) {
 	return c, &stream, nil
 }
 
-// limited is a transport whose answers end after MaxAnswer bytes.
+// limited is a transport whose answers fail after MaxAnswer bytes.
 type limited struct{ http.RoundTripper }
 
 func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -137,7 +137,22 @@ func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = struct {
 			io.Reader
 			io.Closer
-		}{io.LimitReader(resp.Body, MaxAnswer), resp.Body}
+		}{&limitedBody{resp.Body, MaxAnswer}, resp.Body}
 	}
 	return resp, err
+}
+
+// limitedBody is an answer with a limit of bytes.
+type limitedBody struct {
+	io.Reader
+	remaining int
+}
+
+func (b *limitedBody) Read(p []byte) (int, error) {
+	if b.remaining <= 0 {
+		return 0, errTooLarge
+	}
+	n, err := b.Reader.Read(p[:min(len(p), b.remaining)])
+	b.remaining -= n
+	return n, err
 }

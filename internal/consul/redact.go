@@ -25,29 +25,38 @@ import (
 const maxError = 256
 
 // errMalformed is the error of an answer that cannot be read. The errors of the libraries quote it.
-var errMalformed = errors.New("the answer of Consul is malformed, incomplete or longer than its limit")
+var errMalformed = errors.New("the answer is malformed, incomplete or not of Consul: check the address of the consul block")
 
-// Redact returns an error of a request without the URL and the text of Consul's answer. Its text has one line of printable
-// characters.
+// Redact returns an error of a request without the URL and the text of Consul's answer. It adds the cause of known answers,
+// and what to do about known errors of the connection. Its text has one line of printable characters. A redacted error stays
+// as it is.
 func Redact(err error) error {
 	var status api.StatusError
 	switch {
 	case err == nil:
 		return nil
+	case as[*explained](err):
+		return err
 	case errors.As(err, &status):
-		return fmt.Errorf("unexpected status %d", status.Code)
+		return fmt.Errorf("unexpected status %d%s", status.Code, cause(status))
 	case errors.Is(err, context.DeadlineExceeded):
 		return context.DeadlineExceeded
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
+	case errors.Is(err, errTooLarge):
+		return errTooLarge
 	case malformed(err):
 		return errMalformed
 	}
+	what := remedy(err)
 	var request *url.Error
 	if errors.As(err, &request) {
 		err = request.Err
 	}
-	return printable(err)
+	if err = printable(err); what != "" {
+		return &explained{err, what}
+	}
+	return err
 }
 
 // malformed reports whether an error is about what Consul has answered, not about the connection.

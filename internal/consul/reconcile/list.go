@@ -47,7 +47,7 @@ func (r *Reconciler) sync(ctx context.Context) {
 	}
 	if r.failures > 0 {
 		n := r.failures
-		r.later(func() { r.cfg.Log.Info("consul answers again", "failures", n) })
+		r.later(func() { r.cfg.Log.Info("services of consul can be listed again", "failures", n) })
 	}
 	r.down, r.listed, r.failures, r.syncAt = false, true, 0, time.Now().Add(syncEvery)
 	r.others = map[string]bool{}
@@ -124,7 +124,7 @@ func (r *Reconciler) listFailed(err error) {
 	if !r.answered {
 		r.syncAt = now.Add(r.asking.Next())
 	}
-	r.logFailure(r.failures, "consul does not answer, will retry", "err", err)
+	r.logFailure(r.failures, "services of consul cannot be listed, will retry", "err", err)
 	for _, i := range r.items {
 		if i.want != nil && !i.registered && !i.busy {
 			r.failed(i, err, now)
