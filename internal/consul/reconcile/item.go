@@ -54,6 +54,7 @@ type item struct {
 	retryAt time.Time
 
 	registered bool
+	unlisted   int // lists in a row that did not have it although it was registered
 	since      time.Time
 	failures   int // in a row
 	reported   bool

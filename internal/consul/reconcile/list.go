@@ -56,14 +56,18 @@ func (r *Reconciler) sync(ctx context.Context) {
 			r.others[id] = true
 		}
 	}
-	services, checks := 0, 0
+	services, checks, unlisted := 0, 0, 0
 	for _, i := range r.items {
 		r.compare(i, l)
+		if i.unlisted > 1 {
+			unlisted++
+		}
 		if i.want != nil {
 			services++
 			checks += len(i.want.Registration.Checks)
 		}
 	}
+	r.reportUnlisted(unlisted)
 	for _, id := range leftovers {
 		if r.items[id] == nil {
 			r.later(func() { r.cfg.Log.Info("service of consul is a leftover", "service", id) })
@@ -133,6 +137,21 @@ func (r *Reconciler) listFailed(err error) {
 	}
 }
 
+// reportUnlisted logs that two lists in a row had not a number of services which Consul has registered before each. Consul
+// leaves out what a token may not read, without an error. The caller holds mu.
+func (r *Reconciler) reportUnlisted(n int) {
+	switch before := r.unlisted; {
+	case n > 0 && !before:
+		r.later(func() {
+			r.cfg.Log.Error("consul does not list services that it has registered, so their checks are unknown: give the token of the "+
+				"consul block service:read for them", "services", n)
+		})
+	case n == 0 && before:
+		r.later(func() { r.cfg.Log.Info("consul lists all registered services") })
+	}
+	r.unlisted = n > 0
+}
+
 // compare decides what a service needs, unless it has changed since the list began. The caller holds mu.
 func (r *Reconciler) compare(i *item, l *list) {
 	if i.busy || i.touched > l.began {
@@ -149,13 +168,15 @@ func (r *Reconciler) compare(i *item, l *list) {
 	i.sidecar = sidecar != nil || hasSidecar(i.want)
 	i.missing, i.surplus = nil, nil
 	if got == nil {
-		i.presence = absent
+		if i.presence = absent; i.registered {
+			i.unlisted++
+		}
 		if i.need != change {
 			i.need, i.override, i.registered = drift, nil, false
 		}
 		return
 	}
-	i.presence, i.override, i.stale = present, nil, false
+	i.presence, i.override, i.stale, i.unlisted = present, nil, false, 0
 	if i.want.Registration.EnableTagOverride {
 		i.override = &override{service: got.Tags}
 		if sidecar != nil {

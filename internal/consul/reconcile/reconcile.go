@@ -30,6 +30,9 @@
 // token and uses it later, so a service is registered again when its token has changed, which is compared every second.
 // Lists and removals use the token of the agent, removals after status 403 that of the service.
 //
+// Consul leaves out of its lists what the token of the agent may not read. Such services are registered with each list, and a
+// line in the log names the right.
+//
 // Ownership: a leftover is a service with the ID of a task that nobody wants. It is removed one minute after the start,
 // if Config.Reap is set and Config.Owns reports that its allocation was placed on this node. So two agents on one Consul
 // do not remove the services of each other, and those of another orchestrator stay. The registration itself does not
@@ -141,6 +144,7 @@ type Reconciler struct {
 	syncAt   time.Time // of the next list
 	syncedAt time.Time // when the last one began
 	failures int       // of lists, in a row
+	unlisted bool      // lists do not have registered services
 	asking   backoff.Backoff
 }
 

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -13,6 +14,8 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
+	"github.com/open-nomad/open-nomad/internal/testbuffer"
+	"github.com/open-nomad/open-nomad/internal/testconsul"
 )
 
 // TestStart checks when Consul is asked until it answers, and that nothing else is requested before.
@@ -624,4 +627,35 @@ func TestLeave(t *testing.T) {
 		task := service(1, "task").Registration
 		equal(t, "left", n.consul.IDs(), task.Checks[0].CheckID, task.ID)
 	})
+}
+
+// TestUnlisted checks that a token which may not read the services is reported once, and no loss of Consul's state is.
+func TestUnlisted(t *testing.T) {
+	for name, rules := range map[string]string{"blind": "", "reader": `service_prefix "" { policy = "read" }`} {
+		n := &network{consul: testconsul.Start(t, testconsul.Config{Manual: true, ACL: true})}
+		own := n.consul.NewToken(t, `service "web" { policy = "write" }`)
+		token := n.consul.NewToken(t, `agent_prefix "" { policy = "read" } `+rules)
+		synctest.Test(t, func(t *testing.T) {
+			log := &testbuffer.Buffer{}
+			agent := n.agent(t, token)
+			r := reconcile.New(reconcile.Config{Agent: agent, Log: slog.New(slog.NewTextHandler(log, nil))})
+			web := service(1, "web")
+			web.Token = func() string { return own }
+			r.Set("a", []*reconcile.Service{web})
+			run(t, r)
+			wait(45 * time.Second)
+			n.consul.LoseServices()
+			wait(5 * time.Minute)
+			if got, want := strings.Count(log.String(), "service:read"), map[string]int{"blind": 1}[name]; got != want {
+				t.Errorf("%s: reported %d times, want %d:\n%s", name, got, want, log)
+			}
+			s := agent.Settings()
+			s.HTTP.Token = n.consul.Management()
+			must(t, agent.Replace(s))
+			wait(time.Minute)
+			if got := strings.Contains(log.String(), "lists all registered services"); got != (name == "blind") {
+				t.Errorf("%s: log after a better token:\n%s", name, log)
+			}
+		})
+	}
 }
