@@ -1,10 +1,10 @@
 // Package consul is the connection to the local agents of Consul, one per cluster. Everything in this program that talks
 // to Consul uses it: detection, registration (package reconcile), tokens of workloads, templates and discovery.
 //
-// An answer is at most 16 MiB, and a redirect is an error, since the library would send the token along. Redact removes
-// the text of an answer from an error, because Consul may repeat a token in it, and adds the cause and what to do. The
-// settings can be replaced while requests run: a reload of the configuration does so. Stream is for answers that are
-// passed on: it does not limit them. The package starts no goroutine.
+// An answer is at most 16 MiB with 300,000 objects, and a redirect is an error, since the library would send the token
+// along. Redact removes the text of an answer from an error, because Consul may repeat a token in it, and adds the cause
+// and what to do. The settings can be replaced while requests run: a reload of the configuration does so. Stream is for
+// answers that are passed on: it does not limit them. The package starts no goroutine.
 package consul
 
 import (
@@ -128,7 +128,7 @@ func newClient(cfg *api.Config) (*api.Client, *http.Client, error) {
 	return c, &stream, nil
 }
 
-// limited is a transport whose answers fail after MaxAnswer bytes.
+// limited is a transport whose answers fail after MaxAnswer bytes or maxObjects objects.
 type limited struct{ http.RoundTripper }
 
 func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -137,7 +137,7 @@ func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = struct {
 			io.Reader
 			io.Closer
-		}{&limitedBody{resp.Body, MaxAnswer}, resp.Body}
+		}{&objects{from: &limitedBody{resp.Body, MaxAnswer}, left: maxObjects}, resp.Body}
 	}
 	return resp, err
 }

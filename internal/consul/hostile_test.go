@@ -3,8 +3,11 @@ package consul_test
 import (
 	"bufio"
 	"context"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -103,5 +106,30 @@ func TestNew_UserInAddress(t *testing.T) {
 	}
 	if _, err := consul.New(consul.Settings{HTTP: api.Config{Address: "unix:///run/a@b.sock"}}); err != nil {
 		t.Errorf("New of a socket: %v", err)
+	}
+}
+
+// TestClient_Objects checks that a short answer cannot make the agent allocate gigabytes, and that brackets in texts do not
+// count.
+func TestClient_Objects(t *testing.T) {
+	list := func(element string) (int, uint64, error) {
+		text := "[" + strings.Repeat(element+",", consul.MaxAnswer/len(element)/2) + element + "]"
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, text) }))
+		defer s.Close()
+		a, err := consul.New(consul.Settings{HTTP: api.Config{Address: s.URL}, Timeout: 5 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got, _, err := a.Client().Catalog().Service("web", "", nil)
+		runtime.ReadMemStats(&after)
+		return len(got), (after.TotalAlloc - before.TotalAlloc) >> 20, err
+	}
+	if _, mib, err := list("{}"); err == nil || mib > 400 {
+		t.Errorf("objects: %d MiB, %v", mib, err)
+	}
+	if n, _, err := list(`{"Node":"\"` + strings.Repeat("[{", 200) + `\\"}`); err != nil || n < 10_000 {
+		t.Errorf("brackets in texts: %d instances, %v", n, err)
 	}
 }

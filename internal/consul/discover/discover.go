@@ -3,8 +3,8 @@
 //	datacenters, own first ──▶ instances with the tag ──▶ addresses, checked and bounded
 //
 // An answer of Consul is input of another system: at most MaxDatacenters datacenters are asked and MaxServers addresses
-// returned, and an entry that is not an address is left out. An address gives no right: gossip keys and certificates of
-// servers protect a join. The package caches nothing and starts no goroutine.
+// returned, and an entry that is not an address, or the service of a job, is left out. An address gives no right: gossip
+// keys and certificates of servers protect a join. The package caches nothing and starts no goroutine.
 package discover
 
 import (
@@ -30,6 +30,9 @@ const (
 	MaxServers = 100
 	// answerWithin is how long Consul may wait for a datacenter.
 	answerWithin = 2 * time.Second
+	// taskPrefix begins the IDs of services of jobs. Whoever submits a job chooses their names and tags, and the agents of
+	// nodes register them with their own tokens.
+	taskPrefix = "_nomad-task-"
 	// maxHost is the longest name of DNS.
 	maxHost = 253
 )
@@ -104,6 +107,9 @@ func (f Finder) instances(ctx context.Context, dc string) (out []string, err err
 		return nil, err
 	}
 	for _, s := range list {
+		if strings.HasPrefix(s.ServiceID, taskPrefix) {
+			continue
+		}
 		host := s.ServiceAddress
 		if host == "" {
 			host = s.Address

@@ -86,6 +86,7 @@ func TestFinder_Datacenters(t *testing.T) {
 			asked = append(asked, dc)
 			out = []api.CatalogService{{ServiceAddress: "0.0.0.0", ServicePort: 1}, {ServiceAddress: "a b", ServicePort: 1},
 				{ServiceAddress: "10.0.0.1", ServicePort: 70000}, {ServiceAddress: "10.0.0.1"}, {ServicePort: 1},
+				{ServiceID: "_nomad-task-1-group-g-nomad-rpc", ServiceAddress: "10.0.0.1", ServicePort: 1},
 				{ServiceAddress: "10.0.0.1/x", ServicePort: 1}, {ServiceAddress: strings.Repeat("a", 300), ServicePort: 1},
 				{Address: "node.example", ServicePort: 4647}, {ServiceAddress: "224.0.0.1", ServicePort: 1}}
 		default:
