@@ -24,15 +24,21 @@ var (
 var causes = []struct{ text, cause string }{
 	{"acl support disabled", "ACLs are disabled in Consul"},
 	{"auth method", ""}, // see methodCause
+	{"acl not found", "Consul does not have the token of the agent: set token in the consul block of the agent"},
 	{"expired", "the identity has expired"},
 	{"not valid yet", "the identity is not valid yet: compare the clocks"},
-	{"aud", "auth method %q does not accept the audience of the identity"},
+	{"aud", "auth method %q does not accept the audience of the identity: BoundAudiences must have aud of the identity"},
 	{"issuer", "auth method %q does not accept the issuer of the identity"},
-	{"jwks", "auth method %q cannot get the keys of this cluster"},
-	{"keys", "auth method %q cannot get the keys of this cluster"},
-	{"signature", "auth method %q has no key for the signature of the identity"},
-	{"permission denied", "no binding rule of auth method %q matches the identity, or the auth method does not accept it"},
+	{"jwks", noKeys},
+	{"keys", noKeys},
+	{"signature", "auth method %q has no key for the signature of the identity: JWKSURL must be of this cluster"},
+	{"permission denied", "auth method %q does not accept the identity, or " + unbound},
 }
+
+const (
+	noKeys  = "auth method %q cannot get the keys of this cluster: each server of Consul must reach its JWKSURL"
+	unbound = "no binding rule gives it a right: run nomad setup consul, and create a role nomad-<namespace>-tasks for the tasks of each namespace"
+)
 
 // failure is a failed login, in words that show nothing secret.
 type failure struct {
@@ -87,11 +93,11 @@ func words(body, method string) string {
 func methodCause(body, method string) string {
 	switch {
 	case strings.Contains(body, "fetch the keys"):
-		return fmt.Sprintf("auth method %q cannot get the keys of this cluster", method)
+		return fmt.Sprintf(noKeys, method)
 	case strings.Contains(body, "not found"):
-		return fmt.Sprintf("auth method %q does not exist in Consul", method)
+		return fmt.Sprintf("auth method %q does not exist in Consul: create it with nomad setup consul", method)
 	}
-	return fmt.Sprintf("no binding rule of auth method %q matches the identity", method)
+	return fmt.Sprintf("with auth method %q, "+unbound, method)
 }
 
 // network returns the cause of an error without an answer.

@@ -18,15 +18,16 @@ func TestFailed(t *testing.T) {
 		want    string
 		refused bool
 	}{
-		{api.StatusError{Code: 403, Body: `ACL not found: auth method "m" not found canary`}, `auth method "m" does not exist in Consul (status 403)`, true},
+		{api.StatusError{Code: 403, Body: `ACL not found: auth method "m" not found canary`}, `auth method "m" does not exist in Consul: create it with nomad setup consul (status 403)`, true},
+		{api.StatusError{Code: 403, Body: "ACL not found canary"}, "Consul does not have the token of the agent: set token in the consul block of the agent (status 403)", true},
 		{api.StatusError{Code: 403, Body: "Permission denied canary"},
-			`no binding rule of auth method "m" matches the identity, or the auth method does not accept it (status 403)`, true},
+			`auth method "m" does not accept the identity, or no binding rule gives it a right: run nomad setup consul, and create a role nomad-<namespace>-tasks for the tasks of each namespace (status 403)`, true},
 		{api.StatusError{Code: 401, Body: "ACL support disabled canary"}, "ACLs are disabled in Consul (status 401)", true},
 		{api.StatusError{Code: 403, Body: "canary"}, "Consul refused the login (status 403)", true},
 		{api.StatusError{Code: 429, Body: "canary"}, "Consul answered with status 429", false},
 		{api.StatusError{Code: 500, Body: "invalid claim: token is expired canary"}, "the identity has expired (status 500)", true},
 		{api.StatusError{Code: 500, Body: "invalid audience (aud) claim canary"},
-			`auth method "m" does not accept the audience of the identity (status 500)`, true},
+			`auth method "m" does not accept the audience of the identity: BoundAudiences must have aud of the identity (status 500)`, true},
 		{api.StatusError{Code: 500, Body: "rpc error: No cluster leader canary"}, "Consul answered with status 500", false},
 		{api.StatusError{Code: 502, Body: "canary"}, "Consul answered with status 502", false},
 		{api.StatusError{Code: 200, Body: "canary"}, "Consul answered with status 200", false},

@@ -99,18 +99,18 @@ func TestFailures(t *testing.T) {
 		"no auth method": {
 			fail:  func(*testing.T, *world, *nomad.Allocation) {},
 			mend:  func(t *testing.T, w *world, _ *nomad.Allocation) { w.setup(t) },
-			fault: "not found", want: `auth method "nomad-workloads" does not exist in Consul (status 403)`, within: 5 * time.Minute,
+			fault: "not found", want: `auth method "nomad-workloads" does not exist in Consul: create it with nomad setup consul (status 403)`, within: 5 * time.Minute,
 		},
 		"no binding rule": {
 			fail:  func(t *testing.T, w *world, _ *nomad.Allocation) { w.method(t) },
 			mend:  func(t *testing.T, w *world, _ *nomad.Allocation) { w.rules(t) },
-			fault: "no binding rule", want: `no binding rule of auth method "nomad-workloads" matches the identity (status 403)`, within: 5 * time.Minute,
+			fault: "no binding rule", want: `with auth method "nomad-workloads", no binding rule gives it a right: run nomad setup consul, and create a role nomad-<namespace>-tasks for the tasks of each namespace (status 403)`, within: 5 * time.Minute,
 		},
 		"wrong audience": {
 			fail: func(t *testing.T, w *world, a *nomad.Allocation) { w.setup(t); w.sign(w.handles(a)[0], "vault.io") },
 			mend: func(_ *testing.T, w *world, a *nomad.Allocation) { w.sign(w.handles(a)[0], "consul.io") },
 			// A new identity is tried at once.
-			fault: "aud claim", want: `auth method "nomad-workloads" does not accept the audience of the identity (status 403)`, within: time.Second,
+			fault: "aud claim", want: `auth method "nomad-workloads" does not accept the audience of the identity: BoundAudiences must have aud of the identity (status 403)`, within: time.Second,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
