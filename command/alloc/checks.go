@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -53,7 +54,7 @@ func (o *checksOptions) run(ctx context.Context, e *term.Env) error {
 
 func (o *checksOptions) describe(c api.AllocCheckStatus) string {
 	rows := []string{
-		term.Row("ID", o.detail.ID(c.ID)), term.Row("Name", c.Check), term.Row("Group", c.Group),
+		term.Row("ID", o.checkID(c.ID)), term.Row("Name", c.Check), term.Row("Group", c.Group),
 		term.Row("Task", taskOfCheck(c)), term.Row("Service", c.Service), term.Row("Status", c.Status),
 	}
 	if c.StatusCode > 0 {
@@ -61,6 +62,14 @@ func (o *checksOptions) describe(c api.AllocCheckStatus) string {
 	}
 	rows = append(rows, term.Row("Mode", c.Mode), term.Row("Timestamp", term.Time(time.Unix(c.Timestamp, 0))), term.Row("Output", c.Output))
 	return term.Pairs(rows)
+}
+
+// checkID returns the ID of a check, shortened without -verbose. All IDs in Consul have the same prefix.
+func (o *checksOptions) checkID(id string) string {
+	if o.detail == term.Full {
+		return id
+	}
+	return o.detail.ID(strings.TrimPrefix(id, "_nomad-check-"))
 }
 
 // taskOfCheck returns the task of a check, or "(group)".
