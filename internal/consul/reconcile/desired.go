@@ -151,7 +151,11 @@ func (r *Reconciler) States(owner string) (out []State) {
 	defer r.mu.Unlock()
 	for _, id := range r.owners[owner] {
 		if i := r.items[id]; i != nil && i.want != nil && i.owner == owner {
-			out = append(out, i.state())
+			s := i.state()
+			if s.Err == nil {
+				s.Err = r.listErr // whether Consul still has it is unknown
+			}
+			out = append(out, s)
 		}
 	}
 	return out

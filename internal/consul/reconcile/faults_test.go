@@ -34,8 +34,8 @@ func TestOutage(t *testing.T) {
 				if got := len(n.take()); got > 2*30 { // after 11 s, 12 s and so on, each repeated once
 					t.Errorf("%d requests in 10 minutes without an answer", got)
 				}
-				if s := r.States("old")[0]; !s.Registered {
-					t.Errorf("state of what Consul had = %+v", s)
+				if s := r.States("old")[0]; !s.Registered || s.Err == nil {
+					t.Errorf("state of what Consul had = %+v, want one with the error of the list", s)
 				}
 				if s := r.States("1")[0]; s.Registered || s.Failures < 10 {
 					t.Errorf("state = %+v", s)
@@ -44,6 +44,9 @@ func TestOutage(t *testing.T) {
 				wait(30 * time.Second)
 				if got := len(n.consul.Services()); got != 51 {
 					t.Errorf("%d services", got)
+				}
+				if s := r.States("old")[0]; s.Err != nil {
+					t.Errorf("state after the outage = %+v", s)
 				}
 			})
 		})

@@ -42,14 +42,14 @@ func (r *Reconciler) sync(ctx context.Context) {
 	}
 	r.wake.Send()
 	if err != nil {
-		r.listFailed(fmt.Errorf("list services of consul: %w", consul.Redact(err)))
+		r.listFailed(fmt.Errorf("list services of consul with the token of the agent: %w", consul.Redact(err)))
 		return
 	}
 	if r.failures > 0 {
 		n := r.failures
 		r.later(func() { r.cfg.Log.Info("services of consul can be listed again", "failures", n) })
 	}
-	r.down, r.listed, r.failures, r.syncAt = false, true, 0, time.Now().Add(syncEvery)
+	r.listErr, r.listed, r.failures, r.syncAt = nil, true, 0, time.Now().Add(syncEvery)
 	r.others = map[string]bool{}
 	for id := range l.services {
 		if r.items[id] == nil && strings.HasPrefix(id, "_nomad-") {
@@ -121,7 +121,7 @@ func (r *Reconciler) get(ctx context.Context, path string, into any) error {
 // listFailed records that Consul did not answer. The services that wait for it failed too. The caller holds mu.
 func (r *Reconciler) listFailed(err error) {
 	count("sync_failure", 1)
-	r.down = true
+	r.listErr = err
 	r.failures++
 	now := time.Now()
 	r.syncAt = now.Add(retryDelay(r.failures))

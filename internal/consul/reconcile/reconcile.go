@@ -94,7 +94,7 @@ type State struct {
 	Registered bool      // Consul has it as it is wanted
 	Since      time.Time // of Registered, or of the first failure in a row
 	Failures   int       // in a row
-	Err        error     // of the last attempt, without answers of Consul that could contain a token
+	Err        error     // of the last attempt, or of the last list, without answers of Consul that could contain a token
 }
 
 // Status is the status of a check in Consul.
@@ -138,7 +138,7 @@ type Reconciler struct {
 	started  time.Time       // of Run
 	answered bool            // by agent/self
 	listed   bool            // services and checks
-	down     bool            // the last list failed
+	listErr  error           // of the last list
 	others   map[string]bool // IDs of the last list that are not in items
 	syncing  bool
 	syncAt   time.Time // of the next list
@@ -216,7 +216,7 @@ func (r *Reconciler) touch(i *item) {
 
 // syncSoon makes the next list due, at most one per second. The caller holds mu.
 func (r *Reconciler) syncSoon() {
-	if at := r.syncedAt.Add(retryUnit); !r.down && r.answered && at.Before(r.syncAt) {
+	if at := r.syncedAt.Add(retryUnit); r.listErr == nil && r.answered && at.Before(r.syncAt) {
 		r.syncAt = at
 	}
 }

@@ -87,7 +87,7 @@ func (r *Reconciler) repeatUpdates(i *item, now time.Time) {
 // nextUpdate returns the status that has to be sent, or nil and when the next one is due, zero for never. The caller
 // holds mu.
 func (r *Reconciler) nextUpdate(now time.Time) (best *update, at time.Time) {
-	if r.down || r.inUse[updating] >= slots[updating] {
+	if r.listErr != nil || r.inUse[updating] >= slots[updating] {
 		return nil, at
 	}
 	for _, u := range r.ttls {

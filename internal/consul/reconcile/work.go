@@ -127,7 +127,7 @@ func (r *Reconciler) laneOf(i *item) (lane, rank int) {
 		return lanes, 0
 	case i.want == nil && i.urgent && r.answered:
 		return urgent, 0
-	case r.down || !r.listed:
+	case r.listErr != nil || !r.listed:
 		return lanes, 0
 	case i.want == nil && i.after:
 		if r.hasFresh(i.owner) {
@@ -263,7 +263,7 @@ func (r *Reconciler) failed(i *item, err error, now time.Time) {
 	}
 	i.failures++
 	i.err, i.registered, i.retryAt = err, false, now.Add(retryDelay(i.failures))
-	if !r.down {
+	if r.listErr == nil {
 		r.logFailure(i.failures, "request about a service of consul failed, will retry", "service", i.id, "err", err)
 	}
 	if i.failures == reportAfter && i.want != nil {
