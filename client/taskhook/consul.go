@@ -54,10 +54,15 @@ func (h *consulHook) Name() string { return h.name }
 
 // ownToken returns the token of the task's identity.
 func ownToken(req *TaskPrestartRequest) (identity, workload string) {
-	if slices.ContainsFunc(req.Task.Identities, func(i *nomad.WorkloadIdentity) bool { return i.Name == token.TaskIdentity }) {
+	if logsIn(req.Task) {
 		return token.TaskIdentity, req.Task.Name
 	}
 	return "", ""
+}
+
+// logsIn reports whether a task has an identity for Consul.
+func logsIn(t *nomad.Task) bool {
+	return slices.ContainsFunc(t.Identities, func(i *nomad.WorkloadIdentity) bool { return i.Name == token.TaskIdentity })
 }
 
 // serviceToken returns the token of the service that the kind of the task names, such as connect-proxy:web.

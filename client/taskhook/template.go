@@ -43,7 +43,7 @@ func consulToken(c Config) readproxy.Token {
 	switch {
 	case c.ReadConsul != nil && c.Template.UseClientConsulToken:
 		return readproxy.Token{Secret: func() string { return c.ReadConsul.Settings().HTTP.Token }}
-	case c.Tokens != nil && c.Tokens.Enabled():
+	case c.Tokens != nil && c.Tokens.Enabled() && logsIn(c.Task):
 		return readproxy.Token{Secret: c.Tokens.Token(token.TaskIdentity, c.Task.Name), Rejected: c.Tokens.Invalidate}
 	}
 	return readproxy.Token{Secret: func() string { return "" }}

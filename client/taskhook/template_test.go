@@ -47,11 +47,18 @@ func TestConsulToken(t *testing.T) {
 		"of the agent":    {&taskTokens{}, "web", true, "of-the-agent"},
 		"of no other one": {nil, "db", true, "of-the-agent"},
 	} {
-		cfg := Config{Task: &nomad.Task{Name: c.task}, Tokens: c.tokens}
+		task := &nomad.Task{Name: c.task}
+		if c.task == "web" {
+			task.Identities = []*nomad.WorkloadIdentity{{Name: token.TaskIdentity}}
+		}
+		cfg := Config{Task: task, Tokens: c.tokens}
 		cfg.ReadConsul, cfg.Template.UseClientConsulToken = agent, c.client
 		got := consulToken(cfg)
 		if secret := got.Secret(); secret != c.want {
 			t.Errorf("%s: %q, want %q", name, secret, c.want)
+		}
+		if logsIn := c.want == "of-the-task"; (got.Rejected != nil) != logsIn {
+			t.Errorf("%s: has Rejected = %t, want %t", name, got.Rejected != nil, logsIn)
 		}
 	}
 	// A replaced token of the agent is used at once.
@@ -65,7 +72,8 @@ func TestConsulToken(t *testing.T) {
 		t.Errorf("after a reload: %q", secret)
 	}
 	tokens := &taskTokens{}
-	consulToken(Config{Task: &nomad.Task{Name: "web"}, Tokens: tokens}).Rejected("of-the-task")
+	web := &nomad.Task{Name: "web", Identities: []*nomad.WorkloadIdentity{{Name: token.TaskIdentity}}}
+	consulToken(Config{Task: web, Tokens: tokens}).Rejected("of-the-task")
 	if len(tokens.rejected) != 1 {
 		t.Errorf("rejected = %q", tokens.rejected)
 	}

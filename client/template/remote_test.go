@@ -98,7 +98,7 @@ func TestConsul_Changes(t *testing.T) {
 	}
 }
 
-// TestConsul_Token checks that a task without an identity gets an event and waits, that the next request uses a new token
+// TestConsul_Token checks that a task without a token gets an event and waits, that the next request uses a new token
 // without a restart of the program, and that one that Consul does not know is reported.
 func TestConsul_Token(t *testing.T) {
 	a := testconsul.Start(t, testconsul.Config{ACL: true, Manual: true})
@@ -112,8 +112,8 @@ func TestConsul_Token(t *testing.T) {
 		_, err := w.begin(w.start(text("local/x", `{{ key "app/limit" }}`)))
 		done <- err
 	}()
-	w.until("the missing identity is reported", func() bool {
-		return count(w.task.messages(nomad.TaskTemplate), "Cannot read kv.block(app/limit): the task has no identity for Consul: add an identity block") == 1
+	w.until("the missing token is reported", func() bool {
+		return count(w.task.messages(nomad.TaskTemplate), "Cannot read kv.block(app/limit): the task has no token of Consul, because its login has failed") == 1
 	})
 	first := a.NewToken(t, readApp)
 	w.setToken(first)

@@ -45,7 +45,7 @@ const (
 // Token is the token that the requests get. It is asked for each request, so a renewed one is used at once.
 type Token struct {
 	Secret   func() string       // "" for none
-	Rejected func(secret string) // is called when Consul does not know the token; may be nil
+	Rejected func(secret string) // is called when Consul does not know the token; nil if no login makes another one
 }
 
 // Proxy sends the reads of one program to Consul.

@@ -192,9 +192,12 @@ func TestErrors(t *testing.T) {
 		"denied":      {good, "/v1/kv/other", "roles of the token", 403},
 		"unknown":     {"s3cret-gone", "/v1/kv/app/x", "does not know the token", 403},
 		"no identity": {"", "/v1/kv/app/x", "add an identity block with the name consul_default", 403},
+		"no login":    {"", "/v1/kv/app/x", "the task has no token of Consul, because its login has failed", 403},
 	} {
 		token := secret(c.token)
-		token.Rejected = func(s string) { rejected = append(rejected, s) }
+		if name != "no identity" {
+			token.Rejected = func(s string) { rejected = append(rejected, s) }
+		}
 		got := ask(t, client(t, serve(t, agent(t, a.Addr()), token)), get(c.path))
 		if got.code != c.code || !strings.Contains(got.body, c.body) || strings.Contains(got.body, "s3cret") {
 			t.Errorf("%s: status %d %q, %v", name, got.code, got.body, got.err)

@@ -30,6 +30,7 @@ const (
 	refused    = "the agent sends only reads of templates to Consul: this path or parameter is not one"
 	noIdentity = "the task has no identity for Consul: add an identity block with the name consul_default to the task, or have the " +
 		"operator set task_identity in the consul block of the servers"
+	noToken  = "the task has no token of Consul, because its login has failed: see the event of the login. The read is tried again"
 	notFound = "Consul does not know the token of the task, which may have ended: the next try uses a new one"
 	denied   = "the roles of the token in Consul do not allow this read"
 )
@@ -107,6 +108,8 @@ func (p *Proxy) explain(resp *http.Response, secret string) string {
 	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // a part is enough
 	switch {
+	case secret == "" && p.Token.Rejected != nil:
+		return noToken
 	case secret == "":
 		return noIdentity
 	case !strings.Contains(string(text), "ACL not found"):
