@@ -44,7 +44,7 @@ func (v *View) consulFaults(who Asker, job *nomad.Job) []error {
 	case consul.Native:
 		return jobrules.NeedsConsul(job)
 	case consul.Consul:
-		return slices.Concat(jobrules.OtherCluster(job), mixedProviders(job), mesh.Validate(job))
+		return slices.Concat(jobrules.OtherCluster(job), mixedProviders(job), mesh.Validate(job), v.gatewayFaults(job))
 	}
 	return append(consulRefused(who, job), jobrules.NeedsConsul(job)...)
 }

@@ -76,6 +76,19 @@ func TestGateways(t *testing.T) {
 	}
 	writes("reverted", failed+3)
 	listener := c.ConfigEntry("ingress-gateway", "api")["Listeners"].([]any)[0].(map[string]any)
+	if err := s.Call(servertest.Context(t), "Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{WriteRequest: write,
+		Namespaces: []*nomad.Namespace{{Name: "other"}}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	write.Namespace = "other"
+	there := job(3)
+	there.Namespace = "other"
+	servertest.WantError(t, register(&message.JobRegisterRequest{Job: there}), 400, `a job in another namespace has the ingress-gateway "api"`)
+	writes("refused in another namespace", failed+3)
+	there.TaskGroups[0].Services[0].Name = "api2"
+	if err := register(&message.JobRegisterRequest{Job: there}); err != nil {
+		t.Error(err)
+	}
 	if listener["Port"] != 1.0 || !strings.EqualFold(listener["Protocol"].(string), "tcp") {
 		t.Errorf("listener = %v, want that of version 0", listener)
 	}
