@@ -81,7 +81,7 @@ func (h *bootstrapHook) Prestart(ctx context.Context, req *TaskPrestartRequest, 
 	if err != nil {
 		if text != "" {
 			line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-			err = fmt.Errorf("%w: %s", err, untrusted.Shorten(line, 256))
+			err = fmt.Errorf("%w: %s", err, untrusted.Line(line, 256))
 		}
 		return setupFault(fmt.Errorf("make the configuration of the proxy with the program consul: %w", err))
 	}

@@ -185,10 +185,11 @@ func TestBootstrap_Faults(t *testing.T) {
 		edit         func(*nomad.TaskGroup, *consul.Settings)
 		register     bool
 	}{
-		"not registered": {"echo {}", `wait for service "web" in Consul: it was not registered within 50ms`, unchanged, false},
-		"program fails":  {"echo no $CONSUL_HTTP_TOKEN >&2; exit 3", "exit code 3, signal 0: no <token>", unchanged, true},
-		"not JSON":       {"echo {", "not JSON", unchanged, true},
-		"endless output": {"yes", "more than 1048576 bytes", unchanged, true},
+		"not registered":  {"echo {}", `wait for service "web" in Consul: it was not registered within 50ms`, unchanged, false},
+		"program fails":   {"echo no $CONSUL_HTTP_TOKEN >&2; exit 3", "exit code 3, signal 0: no <token>", unchanged, true},
+		"escape sequence": {`printf 'a\033[31mb\rc\000d' >&2; exit 3`, "signal 0: a [31mb c d", unchanged, true},
+		"not JSON":        {"echo {", "not JSON", unchanged, true},
+		"endless output":  {"yes", "more than 1048576 bytes", unchanged, true},
 		"no service": {"echo {}", "no such service with a connect block",
 			func(g *nomad.TaskGroup, _ *consul.Settings) { g.Services[0].Name = "other" }, false},
 	} {
@@ -199,7 +200,7 @@ func TestBootstrap_Faults(t *testing.T) {
 			}
 			_, err := m.start(t.Context(), "envoy_bootstrap")
 			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), serviceSecret) {
-				t.Errorf("Prestart() = %v, want %s", err, tc.want)
+				t.Errorf("Prestart() = %q, want %s", err, tc.want)
 			}
 			if text, _ := m.file("envoy_bootstrap.json"); !strings.Contains(text, "no such file") {
 				t.Errorf("the configuration is %q", text)

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
 
 	"github.com/hashicorp/consul/api"
 
@@ -92,13 +91,7 @@ func ofConnection(err error) bool {
 // printable returns an error whose text has a limited length and no control characters: a certificate can have any.
 func printable(err error) error {
 	text := err.Error()
-	control := func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}
-	if short := untrusted.Shorten(strings.Map(control, text), maxError); short != text {
+	if short := untrusted.Line(text, maxError); short != text {
 		return errors.New(short)
 	}
 	return err
