@@ -58,18 +58,21 @@ func (c *Client) LeavesServices(alloc string) bool {
 	}
 }
 
-// ConsulService adds an event to the tasks of a service of an owner that Consul does not register, or registers again.
-func (c *Client) ConsulService(owner string, s reconcile.State) {
+// ConsulServices adds events to the tasks of an owner's services that Consul does not register, or registers again.
+func (c *Client) ConsulServices(owner string, list []reconcile.State) {
 	id, workload, _ := strings.Cut(owner, "/")
 	e, err := c.allocs.Find(id)
 	if err != nil {
 		return // it is not a service of an allocation, or that has ended
 	}
-	if workload == catalog.GroupWorkload(e.Runner.Alloc().TaskGroup) {
-		e.Runner.EmitAll(consul.Event(s))
-		return
+	ofGroup := workload == catalog.GroupWorkload(e.Runner.Alloc().TaskGroup)
+	for _, event := range consul.Events(list) {
+		if ofGroup {
+			e.Runner.EmitAll(event)
+		} else {
+			e.Runner.Emit(workload, event)
+		}
 	}
-	e.Runner.Emit(workload, consul.Event(s))
 }
 
 // inConsul returns the services of this agent in Consul, nil if the node has none.

@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -227,13 +229,45 @@ func TestReport(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("Report() = %v, want %v", texts(got), texts(want))
 	}
-	event := consul.Event(reconcile.State{Name: "denied", Failures: 3, Err: denied})
-	if !strings.HasPrefix(event.Message, `service "denied" is not registered in Consul after 3 attempts: unexpected status 403. `) ||
-		strings.Contains(event.Message, "secret") {
-		t.Errorf("event %q", event.Message)
+}
+
+// TestEvents checks that there is one event for each error, with the number of services and the first names, and that it has
+// no answer of Consul.
+func TestEvents(t *testing.T) {
+	denied := fmt.Errorf("register service: %w", api.StatusError{Code: 403, Body: "Permission denied s.secret"})
+	down := errors.New("connection refused")
+	failed := func(err error, names ...string) (out []reconcile.State) {
+		for _, n := range names {
+			out = append(out, reconcile.State{Name: n, Failures: 3, Err: err})
+		}
+		return out
 	}
-	if event := consul.Event(reconcile.State{Name: "denied", Registered: true}); !strings.Contains(event.Message, "again") {
-		t.Errorf("event after a success %q", event.Message)
+	for name, tc := range map[string]struct {
+		list []reconcile.State
+		want []string // beginnings
+	}{
+		"one": {failed(denied, "a"), []string{`service "a" is not registered in Consul after 3 attempts: unexpected status 403: the token does not ` +
+			`have the right. The task is not affected`}},
+		"two":       {failed(down, "b", "a"), []string{`2 services ("a", "b") are not registered in Consul after 3 attempts: connection refused. `}},
+		"many":      {failed(down, "e", "d", "c", "b", "a"), []string{`5 services ("a", "b", "c", and 2 more) are not registered`}},
+		"same name": {failed(down, "a", "a"), []string{`2 services ("a") are not registered`}},
+		"two errors": {slices.Concat(failed(down, "a", "b"), failed(denied, "c")), []string{`2 services ("a", "b") are not registered`,
+			`service "c" is not registered`}},
+		"again": {[]reconcile.State{{Name: "a", Registered: true}, {Name: "b", Registered: true}},
+			[]string{`2 services ("a", "b") are registered in Consul again`}},
+		"one again": {[]reconcile.State{{Name: "a", Registered: true}}, []string{`service "a" is registered in Consul again`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := consul.Events(tc.list)
+			if len(got) != len(tc.want) {
+				t.Fatalf("%d events, want %d", len(got), len(tc.want))
+			}
+			for i, e := range got {
+				if !strings.HasPrefix(e.Message, tc.want[i]) || strings.Contains(e.Message, "secret") {
+					t.Errorf("event %q, want %q", e.Message, tc.want[i])
+				}
+			}
+		})
 	}
 }
 

@@ -2,7 +2,6 @@ package consul
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/client/service"
@@ -76,15 +75,4 @@ func report(s reconcile.State, task string) *message.ConsulService {
 		out.Error = consul.Redact(s.Err).Error()
 	}
 	return out
-}
-
-// Event returns the event of the tasks of a service that Consul does not register, or registers again.
-func Event(s reconcile.State) *nomad.TaskEvent {
-	if s.Err == nil {
-		return &nomad.TaskEvent{Type: nomad.TaskConsul, Message: fmt.Sprintf("service %q is registered in Consul again", s.Name)}
-	}
-	return &nomad.TaskEvent{Type: nomad.TaskConsul, Message: fmt.Sprintf("service %q is not registered in Consul after %d attempts: %v. "+
-		"The task is not affected and the registration is repeated. Check that the agent of Consul on this node answers, and that the "+
-		"token of the service, or without one that of the Nomad agent, has service:write for %q",
-		s.Name, s.Failures, consul.Redact(s.Err), s.Name)}
 }

@@ -95,15 +95,16 @@ func (a *Agent) finder(b *config.Consul, tag string) discover.Finder {
 // leaves reports whether services of an allocation that are not wanted are leftovers of this node.
 func (a *Agent) leaves(alloc string) bool { return a.client != nil && a.client.LeavesServices(alloc) }
 
-// notRegistered reports that Consul refuses a service, or accepts it again: one of the agent's own in the log, another one
-// as an event of its tasks.
-func (a *Agent) notRegistered(owner string, s reconcile.State) {
+// notRegistered reports that Consul refuses services, or accepts them again: the agent's own in the log, others as an event
+// of their tasks.
+func (a *Agent) notRegistered(owner string, list []reconcile.State) {
 	if owner != ownServices {
 		if a.client != nil {
-			a.client.ConsulService(owner, s)
+			a.client.ConsulServices(owner, list)
 		}
 		return
 	}
+	s := list[0]
 	if s.Err == nil {
 		if a.consul.refused.CompareAndSwap(true, false) {
 			a.log.Info("the agent's own services can be registered in Consul again")

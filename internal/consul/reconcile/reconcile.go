@@ -113,9 +113,10 @@ type Config struct {
 	// Owns reports whether an allocation was ever placed on this node, and all of its services that have to be registered are
 	// wanted already. Only services of such allocations are leftovers. It may block. nil: of none.
 	Owns func(alloc string) bool
-	// Failed is called after the third failed attempt in a row for a service, and again after the success that follows.
-	// It must not block. nil for none.
-	Failed func(owner string, s State)
+	// Failed is called after the third failed attempt in a row for services, and again after the success that follows. The
+	// services of an owner within one second are one call: all of them have failed, or are registered. It must not block.
+	// nil for none.
+	Failed func(owner string, list []State)
 	Log    *slog.Logger
 }
 
@@ -131,7 +132,8 @@ type Reconciler struct {
 	ttls    map[string]*update  // by check ID
 	watches map[*watch]struct{}
 	calls   []func() // that Run makes without mu, in order
-	seq     uint64   // of changes and requests
+	reports []batch
+	seq     uint64 // of changes and requests
 	inUse   [lanes]int
 
 	running  bool
@@ -146,6 +148,7 @@ type Reconciler struct {
 	failures int       // of lists, in a row
 	unlisted bool      // lists do not have registered services
 	asking   backoff.Backoff
+	reportAt time.Time // when reports are due, zero for none
 }
 
 // New returns a Reconciler without services.
@@ -170,6 +173,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	for {
 		next := time.NewTimer(r.dispatch(ctx, &wg))
 		r.callOut()
+		r.deliverReports()
 		select {
 		case <-ctx.Done():
 			next.Stop()

@@ -231,8 +231,9 @@ func TestRetry(t *testing.T) {
 		}
 		start := time.Now()
 		var reports []report
-		r := reconcile.New(reconcile.Config{Agent: n.agent(t, ""), Failed: func(owner string, s reconcile.State) {
-			if owner != "bad" || strings.Contains(fmt.Sprint(s.Err), "secret") {
+		r := reconcile.New(reconcile.Config{Agent: n.agent(t, ""), Failed: func(owner string, list []reconcile.State) {
+			s := list[0]
+			if len(list) != 1 || owner != "bad" || strings.Contains(fmt.Sprint(s.Err), "secret") {
 				t.Errorf("Failed(%q, %+v)", owner, s)
 			}
 			reports = append(reports, report{time.Since(start) / time.Second, s.Registered})
@@ -265,8 +266,8 @@ func TestRetry(t *testing.T) {
 			t.Errorf("state = %+v", s)
 		}
 		n.set(served, "")
-		wait(9 * time.Second)
-		if want := []report{{3, false}, {45, true}}; !slices.Equal(reports, want) {
+		wait(10 * time.Second)
+		if want := []report{{4, false}, {46, true}}; !slices.Equal(reports, want) {
 			t.Errorf("reports = %v, want %v", reports, want)
 		}
 		if s := r.States("bad")[0]; !s.Registered || s.Failures != 0 || s.Err != nil || !s.Since.Equal(start.Add(45*time.Second)) {
@@ -658,4 +659,31 @@ func TestUnlisted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReports checks that an outage reports all services of an owner at once, and their return too.
+func TestReports(t *testing.T) {
+	bubble(t, func(t *testing.T, n *network) {
+		var calls []string
+		r := reconcile.New(reconcile.Config{Agent: n.agent(t, ""), Failed: func(owner string, list []reconcile.State) {
+			calls = append(calls, fmt.Sprint(owner, len(list), list[0].Registered))
+		}})
+		n.set(refused, "")
+		for owner, count := range map[string]int{"a": 100, "b": 1} {
+			var list []*reconcile.Service
+			for i := range count {
+				list = append(list, service(i, owner))
+			}
+			r.Set(owner, list)
+		}
+		run(t, r)
+		wait(time.Minute)
+		slices.Sort(calls)
+		equal(t, "calls while Consul is down", calls, "a100 false", "b1 false")
+		calls = nil
+		n.set(served, "")
+		wait(time.Minute)
+		slices.Sort(calls)
+		equal(t, "calls afterwards", calls, "a100 true", "b1 true")
+	})
 }

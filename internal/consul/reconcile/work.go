@@ -62,7 +62,7 @@ func (r *Reconciler) dispatch(ctx context.Context, wg *sync.WaitGroup) time.Dura
 		r.syncing = true
 		wg.Go(func() { r.sync(ctx) })
 	}
-	next := now.Add(syncEvery)
+	next := earlier(now.Add(syncEvery), r.reportAt)
 	if !r.syncing && r.syncAt.Before(next) {
 		next = r.syncAt
 	}
@@ -268,7 +268,7 @@ func (r *Reconciler) failed(i *item, err error, now time.Time) {
 	}
 	if i.failures == reportAfter && i.want != nil {
 		i.reported = true
-		r.reportState(i.owner, i.state())
+		r.report(i.owner, i.state())
 	}
 }
 
@@ -282,23 +282,16 @@ func (r *Reconciler) logFailure(n int, text string, args ...any) {
 	}
 }
 
-// reportState calls Config.Failed. The caller holds mu.
-func (r *Reconciler) reportState(owner string, s State) {
-	if r.cfg.Failed != nil {
-		r.later(func() { r.cfg.Failed(owner, s) })
-	}
-}
-
 // recovered reports a success that follows reported failures. The caller holds mu, and settles the service.
 func (r *Reconciler) recovered(i *item) {
-	if i.failures > 0 {
-		id, n := i.id, i.failures
-		r.later(func() { r.cfg.Log.Info("service of consul registered", "service", id, "failures", n) })
+	if !i.reported {
+		if id, n := i.id, i.failures; n > 0 {
+			r.later(func() { r.cfg.Log.Info("service of consul registered", "service", id, "failures", n) })
+		}
+		return
 	}
-	if i.reported {
-		i.reported = false
-		s := i.state()
-		s.Registered, s.Since, s.Failures, s.Err = true, time.Now(), 0, nil
-		r.reportState(i.owner, s)
-	}
+	i.reported = false
+	s := i.state()
+	s.Registered, s.Since, s.Failures, s.Err = true, time.Now(), 0, nil
+	r.report(i.owner, s)
 }
