@@ -34,12 +34,16 @@ const rpcPort = 4647
 // secretVars is the default of env.denylist: variables of the agent that drivers without
 // isolation do not pass to tasks.
 var secretVars = []string{
-	"CONSUL_TOKEN", "CONSUL_HTTP_TOKEN", "CONSUL_HTTP_TOKEN_FILE", "NOMAD_TOKEN", "VAULT_TOKEN",
+	"CONSUL_TOKEN", "CONSUL_HTTP_AUTH", "NOMAD_TOKEN", "VAULT_TOKEN",
 	"CONSUL_LICENSE", "NOMAD_LICENSE", "VAULT_LICENSE",
 	"CONSUL_LICENSE_PATH", "NOMAD_LICENSE_PATH", "VAULT_LICENSE_PATH",
 	"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_METADATA_URL",
 	"GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_OAUTH_ACCESS_TOKEN", "NOMAD_CLIENT_INTRO_TOKEN",
 }
+
+// consulToken begins the names of the variables that have the agent's token for a cluster of Consul, or its file. They are
+// secretVars too.
+const consulToken = "CONSUL_HTTP_TOKEN"
 
 // serverAddrs returns the initial servers of a client, each with a port.
 func (s *Settings) serverAddrs() []string {
@@ -138,12 +142,15 @@ func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Conf
 // hostEnv returns the environment of the agent without the variables of the denylist.
 func (s *Settings) hostEnv() map[string]string {
 	deny := list(s.option("env.denylist", "env.blacklist"))
+	denied := func(name string) bool { return slices.Contains(deny, name) }
 	if len(deny) == 0 {
-		deny = secretVars
+		denied = func(name string) bool {
+			return slices.Contains(secretVars, name) || strings.HasPrefix(name, consulToken)
+		}
 	}
 	env := map[string]string{}
 	for _, line := range os.Environ() {
-		if key, val, ok := strings.Cut(line, "="); ok && !slices.Contains(deny, key) {
+		if key, val, ok := strings.Cut(line, "="); ok && !denied(key) {
 			env[key] = val
 		}
 	}

@@ -384,11 +384,21 @@ func TestParseSize(t *testing.T) {
 }
 
 func TestHostEnv(t *testing.T) {
-	t.Setenv("NOMAD_TOKEN", "canary")
+	// The names from which the agent reads its secrets of Consul are part of it.
+	for _, name := range []string{"NOMAD_TOKEN", "CONSUL_HTTP_TOKEN", "CONSUL_HTTP_TOKEN_default", "CONSUL_HTTP_TOKEN_other",
+		"CONSUL_HTTP_TOKEN_FILE", "CONSUL_HTTP_AUTH"} {
+		t.Setenv(name, "user:canary")
+	}
 	t.Setenv("PLAIN", "kept")
+	t.Setenv("CONSUL_HTTP_ADDR", "127.0.0.1:8500")
 	env := Default().hostEnv()
-	if _, there := env["NOMAD_TOKEN"]; there || env["PLAIN"] != "kept" {
-		t.Errorf("NOMAD_TOKEN there: %v, PLAIN = %q", there, env["PLAIN"])
+	for name, value := range env {
+		if strings.Contains(value, "canary") {
+			t.Errorf("%s is passed to tasks", name)
+		}
+	}
+	if env["PLAIN"] != "kept" || env["CONSUL_HTTP_ADDR"] == "" {
+		t.Errorf("PLAIN = %q, CONSUL_HTTP_ADDR = %q", env["PLAIN"], env["CONSUL_HTTP_ADDR"])
 	}
 	s := Default()
 	s.Client.Options = map[string]string{"env.denylist": "PLAIN, OTHER"}
