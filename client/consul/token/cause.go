@@ -22,7 +22,8 @@ var (
 // causes are the reasons of a refusal by a text in Consul's answer, the first match first. The answer itself is never shown:
 // it could repeat the JWT.
 var causes = []struct{ text, cause string }{
-	{"acl support disabled", "ACLs are disabled in Consul"},
+	{"acl support disabled", "ACLs are disabled in Consul: enable them, or remove service_identity and task_identity from the servers and " +
+		"register the job again"},
 	{"auth method", ""}, // see methodCause
 	{"acl not found", "Consul does not have the token of the agent: set token in the consul block of the agent"},
 	{"expired", "the identity has expired"},

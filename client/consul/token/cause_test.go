@@ -22,7 +22,7 @@ func TestFailed(t *testing.T) {
 		{api.StatusError{Code: 403, Body: "ACL not found canary"}, "Consul does not have the token of the agent: set token in the consul block of the agent (status 403)", true},
 		{api.StatusError{Code: 403, Body: "Permission denied canary"},
 			`auth method "m" does not accept the identity, or no binding rule gives it a right: run nomad setup consul, and create a role nomad-<namespace>-tasks for the tasks of each namespace (status 403)`, true},
-		{api.StatusError{Code: 401, Body: "ACL support disabled canary"}, "ACLs are disabled in Consul (status 401)", true},
+		{api.StatusError{Code: 401, Body: "ACL support disabled canary"}, "ACLs are disabled in Consul: enable them, or remove service_identity and task_identity from the servers and register the job again (status 401)", true},
 		{api.StatusError{Code: 403, Body: "canary"}, "Consul refused the login (status 403)", true},
 		{api.StatusError{Code: 429, Body: "canary"}, "Consul answered with status 429", false},
 		{api.StatusError{Code: 500, Body: "invalid claim: token is expired canary"}, "the identity has expired (status 500)", true},
