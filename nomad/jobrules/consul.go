@@ -81,7 +81,7 @@ func otherCluster(name string) bool { return name != "" && name != "default" }
 var serviceKinds = []string{"", "api-gateway", "ingress-gateway", "mesh-gateway", "terminating-gateway"}
 
 // errCluster is the error for another cluster than the default one.
-var errCluster = errors.New("non-default Consul cluster requires Nomad Enterprise")
+var errCluster = errors.New("non-default Consul cluster requires Nomad Enterprise: jobs use the cluster \"default\"")
 
 // consulFields checks the fields that only Consul has. With provider "nomad" in the job file, cluster and kind have no
 // effect.

@@ -35,7 +35,7 @@ func TestConsulServices(t *testing.T) {
 		"kind":      {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Kind = "mesh-gateway" }, ""},
 		"wrong kind": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Kind = "typical" },
 			"Service web kind must be one of consul service kind or empty"},
-		"cluster": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Cluster = "west" }, "non-default Consul cluster requires Nomad Enterprise"},
+		"cluster": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Cluster = "west" }, "non-default Consul cluster requires Nomad Enterprise: jobs use the cluster \"default\""},
 		"identity": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
 			g.Identity = &nomad.WorkloadIdentity{Name: "consul-service_${x}", Audience: []string{"a"}}
 		}, ""},

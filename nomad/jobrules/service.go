@@ -106,7 +106,7 @@ func provider(f *faults, s *nomad.Service) {
 	switch s.Provider {
 	case nomad.ServiceProviderNomad, nomad.ServiceProviderConsul:
 	default:
-		f.add("unknown provider %q: set provider = \"nomad\"", s.Provider)
+		f.add("unknown provider %q: set provider = \"nomad\" or \"consul\"", s.Provider)
 	}
 	if d := s.DeclaredProvider; d != "" && (d != nomad.ServiceProviderConsul || s.Provider != nomad.ServiceProviderNomad) {
 		f.add("DeclaredProvider is %q, but only servers set it: remove it", d)

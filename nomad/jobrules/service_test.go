@@ -53,7 +53,7 @@ func TestServiceFaults(t *testing.T) {
 		"negative weight": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Weights = &nomad.ServiceWeights{Warning: -1} }, inGroup +
 			"weights are 0 and -1"},
 		"unknown provider": {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Provider = "zk" }, inTask +
-			`unknown provider "zk": set provider = "nomad"`},
+			`unknown provider "zk": set provider = "nomad" or "consul"`},
 		"name": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Name = "a_b" }, `service "a_b": the name is malformed`},
 		"long name": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Name = strings.Repeat("a", 64) },
 			"the name is malformed: use 1 to 63 letters"},
@@ -281,7 +281,7 @@ func TestNeedsConsul(t *testing.T) {
 			t.Errorf("%s: UnsupportedFeatures() = %q, want one of %q", name, used, jobrules.ConsulFeatures())
 		}
 		other := jobrules.OtherCluster(j)
-		if got := len(other) == 1 && strings.HasSuffix(other[0].Error(), ": non-default Consul cluster requires Nomad Enterprise"); got !=
+		if got := len(other) == 1 && strings.HasSuffix(other[0].Error(), ": non-default Consul cluster requires Nomad Enterprise: jobs use the cluster \"default\""); got !=
 			strings.HasPrefix(name, "cluster") {
 			t.Errorf("%s: OtherCluster() = %v", name, other)
 		}
