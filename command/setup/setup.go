@@ -49,7 +49,7 @@ Without a terminal, -y is required.`,
 		Setup: func(f *term.Flags) term.Run {
 			o := &options{}
 			f.StringVar(&o.url, "jwks-url", "http://localhost:4646/.well-known/jwks.json",
-				"The `URL` of the keys of the cluster. Each server of Consul must reach it.")
+				"The `URL` of the keys of the cluster. Each server of Consul must reach it. Default: http://localhost:4646/.well-known/jwks.json.")
 			caFile := f.String("jwks-ca-file", "", "A PEM `file` with the CA of the certificate at -jwks-url.")
 			f.BoolVar(&o.destroy, "destroy", false, "Delete the objects.")
 			f.BoolVar(&o.yes, "y", false, "Answer yes to each question.")
