@@ -16,7 +16,7 @@ import (
 // An agent without a reachable Vault starts and reports this in its log and its API, without the
 // Vault token. It continues when Vault is reachable.
 func TestKeyManagementOfAnAgent(t *testing.T) {
-	v := testvault.Start(t)
+	v := testvault.StartTransit(t)
 	v.Set(testvault.Echo)
 	file := write(t, free+fmt.Sprintf(`
 		bind_addr = "127.0.0.1"

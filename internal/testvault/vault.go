@@ -1,179 +1,234 @@
-// Package testvault is a Vault transit engine for tests. It encrypts and decrypts with keys that it
-// makes on first use. A test can make it fail. It has no leases, policies or versions.
 package testvault
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/rand"
-	"encoding/base64"
-	"encoding/json"
-	"fmt"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log"
+	"maps"
+	"net"
 	"net/http"
-	"net/http/httptest"
-	"strings"
+	"slices"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/testfault"
+	"github.com/open-nomad/open-nomad/internal/testnet"
 )
 
-// Token is the accepted token.
-const Token = "s.vault-token-canary"
+// port is the port of HTTP.
+const port = 8200
 
-// Fault is a way in which the service fails.
-type Fault string
-
-// The faults.
-const (
-	None      Fault = ""
-	Down      Fault = "down"      // connections break
-	Forbidden Fault = "forbidden" // 403
-	Hung      Fault = "hung"      // no answer until the fault ends
-	Junk      Fault = "junk"      // 200, with a useless body
-	Wrong     Fault = "wrong"     // wrong plaintext
-	Echo      Fault = "echo"      // 400, with the request's secrets in the answer
-	NoDecrypt Fault = "nodecrypt" // 403 for decrypt only
-)
-
-// Vault is one service.
-type Vault struct {
-	http *httptest.Server
-
-	mu       sync.Mutex
-	fault    Fault
-	changed  chan struct{}
-	keys     map[string]cipher.AEAD
-	requests int
+// Config configures a Vault. The zero value is an unsealed one.
+type Config struct {
+	Version   string // default: 1.21.1
+	Namespace string // that all calls must have, except those without a token
+	TLS       *tls.Config
 }
 
-// Start runs a service until the test ends. Clients should not retry by themselves.
-func Start(t testing.TB) *Vault {
+// Mode is how requests are served. The zero value serves them correctly.
+type Mode struct {
+	Refuse bool          // connections are refused
+	Hang   bool          // requests wait until the mode changes
+	Slow   time.Duration // each request waits
+	Status int           // each request gets this status, such as 429 or 502
+}
+
+// Vault is a running Vault.
+type Vault struct {
+	cfg    Config
+	addr   string
+	routes *http.ServeMux
+	faults testfault.List
+	serve  struct { // serializes stopping and starting the listener
+		sync.Mutex
+		listener net.Listener // nil while connections are refused
+		server   *http.Server
+		done     chan struct{} // closed when server ended
+	}
+
+	mu      sync.Mutex
+	mode    Mode
+	changed chan struct{} // closed and replaced when mode or clock change
+	offset  time.Duration // of the clock
+	sealed  bool
+	calls   []string
+	root    string // the token of the test
+	state
+}
+
+// state is what survives a restart.
+type state struct {
+	tokens   map[string]*token // by ID
+	policies map[string]document
+	mounts   map[string]*mount // by path with a slash at its end
+	auths    map[string]*auth  // auth methods, the same
+	leases   map[string]*lease // by ID
+	dynamic  map[string]Dynamic
+}
+
+// Start runs a Vault until the test ends.
+func Start(t testing.TB, cfg Config) *Vault {
 	t.Helper()
-	t.Setenv("VAULT_MAX_RETRIES", "0")
-	v := &Vault{keys: map[string]cipher.AEAD{}, changed: make(chan struct{})}
-	v.http = httptest.NewServer(v)
+	if cfg.Version == "" {
+		cfg.Version = "1.21.1"
+	}
+	v := &Vault{cfg: cfg, addr: testnet.Take(t).Addr(port), changed: make(chan struct{}), state: state{
+		tokens: map[string]*token{}, policies: map[string]document{}, auths: map[string]*auth{}, leases: map[string]*lease{},
+		dynamic: map[string]Dynamic{},
+		mounts:  map[string]*mount{"secret/": newMount("kv", 2), "kv/": newMount("kv", 1), "pki/": newMount("pki", 0)},
+	}}
+	v.policies["default"] = mustParse(defaultPolicy)
+	v.policies["root"] = mustParse(`path "*" { capabilities = ["create", "read", "update", "delete", "list", "sudo"] }`)
+	v.root = v.issue(token{policies: []string{"root"}, kind: "service"}).id
+	v.routes = v.table()
+	if err := v.listen(); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
-		v.Set(None) // unblocks hung requests
-		v.http.CloseClientConnections()
-		v.http.Close()
+		v.halt()
+		for _, f := range v.faults.Unexpected() {
+			t.Error("testvault: " + f)
+		}
 	})
 	return v
 }
 
 // Addr returns its URL.
-func (v *Vault) Addr() string { return v.http.URL }
+func (v *Vault) Addr() string {
+	if v.cfg.TLS != nil {
+		return "https://" + v.addr
+	}
+	return "http://" + v.addr
+}
 
-// Set sets the fault of further requests.
-func (v *Vault) Set(f Fault) {
+// Root returns a token that may do everything.
+func (v *Vault) Root() string { return v.root }
+
+// Expect accepts faults that contain a text. The test fails if none occurs.
+func (v *Vault) Expect(text string) { v.faults.Expect(text) }
+
+// Faults returns all faults so far.
+func (v *Vault) Faults() []string { return v.faults.All() }
+
+// Set sets the mode of further requests, and of requests that wait.
+func (v *Vault) Set(m Mode) error {
+	v.mu.Lock()
+	v.mode = m
+	v.wake()
+	v.mu.Unlock()
+	if m.Refuse {
+		v.halt()
+		return nil
+	}
+	return v.listen()
+}
+
+// Restart drops all connections. The state stays, as that of a Vault with storage and automatic unsealing.
+func (v *Vault) Restart() error {
+	v.halt()
+	return v.listen()
+}
+
+// Seal seals the Vault. Requests then get status 503.
+func (v *Vault) Seal() { v.setSealed(true) }
+
+// Unseal ends a seal.
+func (v *Vault) Unseal() { v.setSealed(false) }
+
+func (v *Vault) setSealed(on bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.fault = f
+	v.sealed = on
+}
+
+// Advance moves the clock. Tokens and leases that end by then are gone.
+func (v *Vault) Advance(d time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.offset += d
+	v.wake()
+}
+
+// Calls returns how often a method and path, such as "PUT /v1/auth/jwt-nomad/login", was requested.
+func (v *Vault) Calls(methodAndPath string) (n int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, c := range v.calls {
+		if c == methodAndPath {
+			n++
+		}
+	}
+	return n
+}
+
+// Lost revokes a token behind the back of its owner.
+func (v *Vault) Lost(id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.drop(id)
+}
+
+// Tokens returns the IDs of all tokens that are valid, without those of the test. They are sorted.
+func (v *Vault) Tokens() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.expire()
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(v.tokens)), func(id string) bool { return id == v.root })
+}
+
+// Leases returns the IDs of all leases that have not ended, sorted.
+func (v *Vault) Leases() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.expire()
+	return slices.Sorted(maps.Keys(v.leases))
+}
+
+// listen accepts connections, unless it does already.
+func (v *Vault) listen() error {
+	v.serve.Lock()
+	defer v.serve.Unlock()
+	if v.serve.listener != nil {
+		return nil
+	}
+	ln, err := net.Listen("tcp", v.addr)
+	if err != nil {
+		return err
+	}
+	if v.cfg.TLS != nil {
+		ln = tls.NewListener(ln, v.cfg.TLS)
+	}
+	s, done := &http.Server{Handler: v, ErrorLog: log.New(io.Discard, "", 0)}, make(chan struct{})
+	v.serve.listener, v.serve.server, v.serve.done = ln, s, done
+	go func() {
+		defer close(done)
+		if err := s.Serve(ln); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			v.faults.Add("serve: %v", err)
+		}
+	}()
+	return nil
+}
+
+// halt closes the listener and all connections.
+func (v *Vault) halt() {
+	v.serve.Lock()
+	defer v.serve.Unlock()
+	if v.serve.listener == nil {
+		return
+	}
+	_ = v.serve.server.Close()   // the next line closes what it could not
+	_ = v.serve.listener.Close() // again, or before Serve had it
+	v.serve.listener = nil
+	<-v.serve.done
+}
+
+// wake wakes all that wait for a change. The caller holds mu.
+func (v *Vault) wake() {
 	close(v.changed)
 	v.changed = make(chan struct{})
 }
 
-// Requests returns the number of encrypt and decrypt requests.
-func (v *Vault) Requests() int {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.requests
-}
-
-// ServeHTTP implements http.Handler.
-func (v *Vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	v.mu.Lock()
-	fault, changed := v.fault, v.changed
-	v.mu.Unlock()
-	switch {
-	case fault == Down:
-		panic(http.ErrAbortHandler)
-	case fault == Hung:
-		select {
-		case <-changed:
-		case <-r.Context().Done():
-		}
-		return
-	case fault == Forbidden || r.Header.Get("X-Vault-Token") != Token:
-		fail(w, http.StatusForbidden, "permission denied")
-		return
-	case strings.HasSuffix(r.URL.Path, "/renew-self"):
-		fail(w, http.StatusForbidden, "it cannot be renewed")
-		return
-	}
-	var in struct{ Plaintext, Ciphertext string }
-	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-		fail(w, http.StatusBadRequest, "no JSON")
-		return
-	}
-	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/"), "/")
-	if len(parts) != 3 {
-		fail(w, http.StatusNotFound, "no such path")
-		return
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.requests++
-	name := r.Header.Get("X-Vault-Namespace") + "/" + parts[0] + "/" + parts[2]
-	switch {
-	case fault == Junk:
-		fmt.Fprint(w, `{"data": {"ciphertext": 7, "plaintext": "%%"}}`)
-	case fault == Echo:
-		fail(w, http.StatusBadRequest, "you said "+in.Plaintext+in.Ciphertext+" with "+r.Header.Get("X-Vault-Token"))
-	case parts[1] == "encrypt":
-		v.encrypt(w, name, in.Plaintext)
-	case parts[1] == "decrypt" && fault == NoDecrypt:
-		fail(w, http.StatusForbidden, "permission denied")
-	case parts[1] == "decrypt":
-		v.decrypt(w, name, in.Ciphertext, fault == Wrong)
-	default:
-		fail(w, http.StatusNotFound, "no such path")
-	}
-}
-
-func (v *Vault) encrypt(w http.ResponseWriter, name, plain string) {
-	text, err := base64.StdEncoding.DecodeString(plain)
-	if err != nil {
-		fail(w, http.StatusBadRequest, "no base64")
-		return
-	}
-	answer(w, "ciphertext", "vault:v1:"+base64.StdEncoding.EncodeToString(v.key(name).Seal(nil, nil, text, nil)))
-}
-
-func (v *Vault) decrypt(w http.ResponseWriter, name, sealed string, wrong bool) {
-	text, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sealed, "vault:v1:"))
-	if err == nil {
-		text, err = v.key(name).Open(nil, nil, text, nil)
-	}
-	if err != nil {
-		fail(w, http.StatusBadRequest, "invalid ciphertext")
-		return
-	}
-	if wrong {
-		text[0] ^= 1
-	}
-	answer(w, "plaintext", base64.StdEncoding.EncodeToString(text))
-}
-
-// key returns the key of a name, and makes a missing one.
-func (v *Vault) key(name string) cipher.AEAD {
-	if v.keys[name] == nil {
-		key := make([]byte, 32)
-		rand.Read(key)
-		block, err := aes.NewCipher(key)
-		if err != nil {
-			panic("testvault: bug: " + err.Error())
-		}
-		if v.keys[name], err = cipher.NewGCMWithRandomNonce(block); err != nil {
-			panic("testvault: bug: " + err.Error())
-		}
-	}
-	return v.keys[name]
-}
-
-func answer(w http.ResponseWriter, key, text string) {
-	_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]string{key: text}}) // fails only if the client is gone
-}
-
-func fail(w http.ResponseWriter, code int, text string) {
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []string{text}}) // fails only if the client is gone
-}
+// now returns the time of the clock. The caller holds mu.
+func (v *Vault) now() time.Time { return time.Now().Add(v.offset) }

@@ -21,7 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
-func transit(v *testvault.Vault, name string, active bool) kms.Config {
+func transit(v *testvault.Transit, name string, active bool) kms.Config {
 	return kms.Config{Provider: "transit", Name: name, Active: active, Keys: map[string]string{
 		"address": v.Addr(), "token": testvault.Token, "key_name": "root", "disable_renewal": "true"}}
 }
@@ -83,7 +83,7 @@ func tryRotate(t *testing.T, s *server.Server) error {
 // A server whose key management is unreachable starts, reports what it cannot open, verifies
 // tokens, and signs after the service has returned.
 func TestKMS_Unreachable(t *testing.T) {
-	v, dir := testvault.Start(t), t.TempDir()
+	v, dir := testvault.StartTransit(t), t.TempDir()
 	s, stop, _ := at(t, dir, transit(v, "main", true))
 	servertest.Eventually(t, func() bool { return activeKey(t, s) != nil && activeKey(t, s).Closed == "" })
 	if k := activeKey(t, s); fmt.Sprint(k.WrappedBy) != "[transit.main]" {
@@ -139,7 +139,7 @@ func TestKMS_Unreachable(t *testing.T) {
 
 // A new cluster whose key management is unreachable has a leader and creates its key later.
 func TestKMS_FirstKeyLater(t *testing.T) {
-	v := testvault.Start(t)
+	v := testvault.StartTransit(t)
 	v.Set(testvault.Down)
 	s, _, log := at(t, t.TempDir(), transit(v, "", true))
 	if err := s.Ready(servertest.Context(t)); err != nil {
@@ -156,7 +156,7 @@ func TestKMS_FirstKeyLater(t *testing.T) {
 
 // A service that hangs delays neither the start nor keys that others unwrap.
 func TestKMS_Hung(t *testing.T) {
-	v, w, dir := testvault.Start(t), testvault.Start(t), t.TempDir()
+	v, w, dir := testvault.StartTransit(t), testvault.StartTransit(t), t.TempDir()
 	s, stop, _ := at(t, dir, transit(v, "a", true), transit(w, "b", true))
 	servertest.Eventually(t, func() bool { return activeKey(t, s) != nil && activeKey(t, s).Closed == "" })
 	if k := activeKey(t, s); fmt.Sprint(k.WrappedBy) != "[transit.a transit.b]" {
@@ -181,7 +181,7 @@ func TestKMS_Hung(t *testing.T) {
 // With both configured, a rotation moves a cluster from the built-in wrapper to a service and
 // back. Earlier keys stay open while their wrapper is available.
 func TestKMS_Migration(t *testing.T) {
-	v, dir := testvault.Start(t), t.TempDir()
+	v, dir := testvault.StartTransit(t), t.TempDir()
 	s, stop, _ := at(t, dir)
 	servertest.Eventually(t, func() bool { return activeKey(t, s) != nil })
 	n := servertest.Join(t, s.RPCAddr())
@@ -230,7 +230,7 @@ func TestKMS_Migration(t *testing.T) {
 
 // A service that encrypts but cannot decrypt does not create a key that would be lost.
 func TestKMS_KeyCannotBeReadBack(t *testing.T) {
-	v := testvault.Start(t)
+	v := testvault.StartTransit(t)
 	s, _, _ := at(t, t.TempDir(), aead(true), transit(v, "w", true))
 	servertest.Eventually(t, func() bool { return activeKey(t, s) != nil })
 	v.Set(testvault.NoDecrypt)
@@ -242,7 +242,7 @@ func TestKMS_KeyCannotBeReadBack(t *testing.T) {
 // If one server of a cluster cannot reach the service, the others continue, and that server
 // verifies their tokens.
 func TestKMS_OneServerWithout(t *testing.T) {
-	good, bad := testvault.Start(t), testvault.Start(t)
+	good, bad := testvault.StartTransit(t), testvault.StartTransit(t)
 	all := servertest.Cluster(t, 3, func(c *server.Config) {
 		c.Keyring = []kms.Config{transit(good, "main", true)}
 		if c.Name == "s2" {
@@ -282,7 +282,7 @@ func TestKMS_OneServerWithout(t *testing.T) {
 // Without a signing key a node is not admitted, and nothing is stored. A node with an identity
 // can send heartbeats without getting the requested new one.
 func TestKMS_NodesWithoutSigningKey(t *testing.T) {
-	v, dir := testvault.Start(t), t.TempDir()
+	v, dir := testvault.StartTransit(t), t.TempDir()
 	s, stop, _ := at(t, dir, transit(v, "main", true))
 	servertest.Eventually(t, func() bool { return activeKey(t, s) != nil && activeKey(t, s).Closed == "" })
 	n := servertest.Join(t, s.RPCAddr())

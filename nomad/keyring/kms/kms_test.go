@@ -27,7 +27,7 @@ import (
 
 func noEnv(string) string { return "" }
 
-func transit(v *testvault.Vault, name string) kms.Config {
+func transit(v *testvault.Transit, name string) kms.Config {
 	return kms.Config{Provider: "transit", Name: name, Active: true,
 		Keys: map[string]string{"address": v.Addr(), "token": testvault.Token, "key_name": "root", "mount_path": "transit/",
 			"disable_renewal": "true"}}
@@ -72,7 +72,7 @@ func roundTrip(t *testing.T, a, b *kms.Wrapper) {
 }
 
 func TestTransit(t *testing.T) {
-	v := testvault.Start(t)
+	v := testvault.StartTransit(t)
 	c := transit(v, "main")
 	w := open(t, c)
 	if w.Provider() != "transit" || w.ID() != "transit.main" {
@@ -96,7 +96,7 @@ func TestTransit(t *testing.T) {
 // Each fault is an error that names the problem and no secret. After the fault ends the same
 // wrapper works again.
 func TestTransitFaults(t *testing.T) {
-	v := testvault.Start(t)
+	v := testvault.StartTransit(t)
 	w := open(t, transit(v, ""))
 	wrapped, err := w.Wrap(t.Context(), "id", dek, nil)
 	if err != nil {
@@ -131,7 +131,7 @@ func TestTransitFaults(t *testing.T) {
 // A secret may be in a file, which is read again after a failure. It is redacted like one in the
 // configuration.
 func TestSecretInAFile(t *testing.T) {
-	v := testvault.Start(t)
+	v := testvault.StartTransit(t)
 	file := filepath.Join(t.TempDir(), "token")
 	c := transit(v, "")
 	c.Keys["token"] = "file://" + file
@@ -156,7 +156,7 @@ func TestSecretInAFile(t *testing.T) {
 
 // Hanging requests are limited in number, and later requests wait for a limited time.
 func TestHangingRequestsAreBounded(t *testing.T) {
-	v := testvault.Start(t)
+	v := testvault.StartTransit(t)
 	w := open(t, transit(v, ""))
 	v.Set(testvault.Hung)
 	var last error
@@ -228,7 +228,7 @@ func TestAWS(t *testing.T) {
 
 // Stored data may come from anywhere. It must not make a server panic.
 func TestHostileWrappings(t *testing.T) {
-	v := testvault.Start(t)
+	v := testvault.StartTransit(t)
 	wrappers := []*kms.Wrapper{open(t, transit(v, "")), open(t, awsConfig(awsFake(t)))}
 	good := map[string]*rootkey.Wrapped{}
 	for _, w := range wrappers {
