@@ -31,15 +31,12 @@ func Services(a *nomad.Allocation, node *nomad.Node, region string) []Service {
 	}
 	var out []Service
 	add := func(task *nomad.Task, services []*nomad.Service) {
-		var env *taskenv.Env
+		names := taskenv.NewNames(taskenv.Subject{Node: node, Region: region, Alloc: a, Task: task})
 		for _, s := range services {
 			if s.Identity == nil || cmp.Or(s.Provider, nomad.ServiceProviderConsul) != nomad.ServiceProviderConsul {
 				continue
 			}
-			if env == nil {
-				env = taskenv.New(taskenv.Subject{Node: node, Region: region, Alloc: a, Task: task}).Build()
-			}
-			out = append(out, Service{s, task.Name, env.Expand(s.Name)})
+			out = append(out, Service{s, task.Name, names.Name(s.Name)})
 		}
 	}
 	add(&nomad.Task{}, group.Services)

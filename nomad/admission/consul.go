@@ -44,7 +44,8 @@ func (v *View) consulFaults(who Asker, job *nomad.Job) []error {
 	case consul.Native:
 		return jobrules.NeedsConsul(job)
 	case consul.Consul:
-		return slices.Concat(jobrules.OtherCluster(job), mixedProviders(job), mesh.Validate(job), v.gatewayFaults(job))
+		return slices.Concat(jobrules.OtherCluster(job), mixedProviders(job), mesh.Validate(job), v.gatewayFaults(job),
+			unverifiable(v.cfg.Region, job))
 	}
 	return append(consulRefused(who, job), jobrules.NeedsConsul(job)...)
 }

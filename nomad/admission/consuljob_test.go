@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -208,6 +209,41 @@ func TestToConsul_Faults(t *testing.T) {
 				t.Errorf("Validate() = %v, want only %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestToConsul_Names checks which names of services with an identity are refused, and which cause a warning.
+func TestToConsul_Names(t *testing.T) {
+	const refused, warned = "the servers sign no identity for service", "the node chooses the name of service"
+	for name, want := range map[string]string{
+		"web": "", "${NOMAD_JOB_NAME}-${NOMAD_ALLOC_INDEX}": "", "${NOMAD_ALLOC_ID}": "", "${NOMAD_META_later}": "", "${node.unique.id}": "",
+		"${COLOR}": "", "web-${HOME}": "", "web-${meta.x}": "", "${NOMAD_PORT_http}": "", "${FROM_NODE}": warned,
+		"${meta.x}": warned, "${attr.a}-${NOMAD_DC}": warned, "${HOME}": refused, "${meta.x}-${HOME}": refused,
+	} {
+		for _, cfg := range []consul.Config{withIdentities, {}} {
+			job := groupOf(func(tg *nomad.TaskGroup, task *nomad.Task) {
+				task.Env = map[string]string{"COLOR": "red", "FROM_NODE": "${node.class}"}
+				task.Services = []*nomad.Service{{Name: name, PortLabel: "http"}}
+			})
+			w := inRegion(cfg, Caller(anyone()), job)
+			if err := w.consul(); err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for _, text := range append(w.Warnings(job), Faults(errors.Join(w.consulFaults(w.who, job)...))...) {
+				for _, about := range []string{refused, warned} {
+					if strings.Contains(text, about) {
+						got += about
+					}
+				}
+			}
+			if cfg.ServiceIdentity == nil {
+				want = ""
+			}
+			if got != want {
+				t.Errorf("%s, with identity %t: %q, want %q", name, cfg.ServiceIdentity != nil, got, want)
+			}
+		}
 	}
 }
 

@@ -86,6 +86,7 @@ func absent(job *nomad.Job, names *kinds.Names) (out []string) {
 // Warnings returns the warnings about a job, including those that depend on the configuration of the servers.
 func (v *View) Warnings(job *nomad.Job) []string {
 	out := append(warnings(job, v.names), isolationWarnings(v.snap.Namespace(nil, job.Namespace), job, v.names)...)
+	out = append(out, chosenByNode(v.cfg.Region, job)...)
 	_, region := v.snap.SchedulerConfig(nil)
 	if v.snap.NodePool(nil, job.NodePool).MemoryOversubscription(region) {
 		return out

@@ -26,6 +26,8 @@ const (
 	WIRejectionReasonMissingAlloc    = "allocation not found"
 	WIRejectionReasonMissingTask     = "task not found"
 	WIRejectionReasonMissingIdentity = "identity not found"
+	WIRejectionReasonServiceName     = "the servers cannot verify the name of the service: they compute another one from the job and from " +
+		"the registration of the node; a name with other references needs text of its own, such as web-${NAME}"
 )
 
 // The kinds of workloads that have identities.

@@ -9,6 +9,8 @@
 // attributes and meta of the node; ${node.unique.id} and others are its fields. Unknown
 // references are left unchanged, since they may be meant for the task's shell.
 //
+// Names has the names of services in identities, which clients and servers compute alike (name.go).
+//
 // The package starts no goroutine and accesses no files. It logs nothing.
 package taskenv
 
@@ -22,7 +24,7 @@ import (
 
 // Subject is the task whose environment is built.
 type Subject struct {
-	Node   *nomad.Node
+	Node   *nomad.Node // nil only for a part of Names
 	Region string
 	Alloc  *nomad.Allocation
 	Task   *nomad.Task
@@ -44,6 +46,7 @@ type Builder struct {
 	built   *Env // of the current layers, nil until Build is called
 	subject Subject
 	paths   Paths
+	most    int // bytes that references insert at once
 	host    map[string]map[string]string
 	hooks   map[string]map[string]string
 	order   []string // hooks in the order of their first call
@@ -52,7 +55,7 @@ type Builder struct {
 // New returns a Builder for a task.
 func New(s Subject) *Builder {
 	return &Builder{
-		subject: s, host: map[string]map[string]string{}, hooks: map[string]map[string]string{},
+		subject: s, most: maxInserted, host: map[string]map[string]string{}, hooks: map[string]map[string]string{},
 	}
 }
 
@@ -100,7 +103,7 @@ func (b *Builder) Build() *Env {
 
 // build builds the environment. The caller holds mu.
 func (b *Builder) build() *Env {
-	e := &Env{vars: map[string]string{}, node: nodeRefs{b.subject.Node, b.subject.Region}, paths: b.paths, inserted: newInserted()}
+	e := &Env{vars: map[string]string{}, node: nodeRefs{b.subject.Node, b.subject.Region}, paths: b.paths, inserted: newInserted(b.most)}
 	b.builtIns(e.vars)
 	b.meta(e)
 	for _, host := range b.host {

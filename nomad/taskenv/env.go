@@ -24,7 +24,7 @@ type Env struct {
 	inserted *rate.Limiter // of bytes; copies share it
 }
 
-func newInserted() *rate.Limiter { return rate.NewLimiter(insertRate, maxInserted) }
+func newInserted(most int) *rate.Limiter { return rate.NewLimiter(insertRate, most) }
 
 // mayInsert reports whether a reference may be replaced by the value.
 func (e *Env) mayInsert(value string) bool { return e.inserted.AllowN(time.Now(), len(value)) }

@@ -1,6 +1,7 @@
 package taskenv
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"strconv"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
+
+// parentCgroup is the variable with the control group of all tasks of the node.
+const parentCgroup = "NOMAD_PARENT_CGROUP"
 
 // builtIns adds the built-in variables.
 func (b *Builder) builtIns(vars map[string]string) {
@@ -35,9 +39,10 @@ func (b *Builder) builtIns(vars map[string]string) {
 		set("NOMAD_JOB_NAME", s.Alloc.Job.Name)
 		set("NOMAD_JOB_PARENT_ID", s.Alloc.Job.ParentID)
 	}
-	set("NOMAD_DC", s.Node.Datacenter)
-	vars["NOMAD_PARENT_CGROUP"] = "nomad.slice"
-	set("NOMAD_PARENT_CGROUP", s.Node.CgroupParent)
+	if s.Node != nil {
+		set("NOMAD_DC", s.Node.Datacenter)
+		set(parentCgroup, cmp.Or(s.Node.CgroupParent, "nomad.slice"))
+	}
 	b.resources(vars)
 	b.mesh(vars)
 }
@@ -162,6 +167,12 @@ type nodeRefs struct {
 }
 
 func (r nodeRefs) lookup(name string) (value string, known bool) {
+	switch {
+	case name == "node.region":
+		return r.region, true
+	case r.node == nil:
+		return "", false
+	}
 	if key, ok := strings.CutPrefix(name, "attr."); ok {
 		value, known = r.node.Attributes[key]
 		return value, known
@@ -177,8 +188,6 @@ func (r nodeRefs) lookup(name string) (value string, known bool) {
 		return r.node.Name, true
 	case "node.datacenter":
 		return r.node.Datacenter, true
-	case "node.region":
-		return r.region, true
 	case "node.class":
 		return r.node.NodeClass, true
 	case "node.pool":

@@ -2,10 +2,12 @@ package allocs_test
 
 import (
 	"encoding/base64"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/identity"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consul"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -96,5 +98,56 @@ func TestSigning_Consul(t *testing.T) {
 		if err := stranger.Call("Alloc.SignIdentities", req, &out); err == nil || len(out.SignedIdentities) != 0 {
 			t.Errorf("another node got %d identities, %v", len(out.SignedIdentities), err)
 		}
+	}
+}
+
+// TestSigning_Names checks that a node gets no token for a service of another name, whatever references the name of its own
+// service has. It sends what its client computes, and names of its choice.
+func TestSigning_Names(t *testing.T) {
+	s, _ := servertest.Start(t, func(c *server.Config) {
+		login := &nomad.WorkloadIdentity{Audience: []string{"consul.io"}, TTL: time.Hour}
+		c.Consul = consul.Config{Setting: consul.Consul, ServiceIdentity: login}
+	})
+	n := servertest.NewFakeNode(t, s)
+	n.Node.Attributes["consul.version"], n.Node.Meta = "1.20.0", map[string]string{"rack": "r9"}
+	if err := n.Register(""); err != nil {
+		t.Fatal(err)
+	}
+	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady,
+		WriteRequest: n.Write(n.JWT)}, &message.NodeUpdateResponse{})
+	job := servertest.BatchJob("j", 1)
+	tg := job.TaskGroups[0]
+	tg.Tasks[0].Env = map[string]string{"COLOR": "red"}
+	for _, name := range []string{"web", "${NOMAD_JOB_NAME}", "${NOMAD_JOB_NAME}-${NOMAD_GROUP_NAME}", "${meta.rack}", "x-${node.datacenter}"} {
+		tg.Services = append(tg.Services, &nomad.Service{Name: name, Provider: "consul"})
+	}
+	for _, name := range []string{"${NOMAD_TASK_NAME}-db", "${COLOR}", "${node.unique.id}"} {
+		tg.Tasks[0].Services = append(tg.Tasks[0].Services, &nomad.Service{Name: name, Provider: "consul"})
+	}
+	servertest.Register(t, s, job)
+	alloc := n.Allocs(1)[0]
+	n.Node.Meta["rack"] = "db" // not registered
+	var own []identity.Service
+	for _, service := range identity.Services(alloc, n.Node, "global") {
+		own = append(own, service)
+		for _, name := range []string{"db", "red-db", "web-1", "j-other", "r9-"} {
+			stolen := service
+			stolen.Interpolated = name
+			own = append(own, stolen)
+		}
+	}
+	signed := map[string]string{}
+	for _, service := range own {
+		var out message.AllocIdentitiesResponse
+		n.Must("Alloc.SignIdentities", &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT},
+			Identities: []*message.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: service.Handle()}}}, &out)
+		for _, id := range out.SignedIdentities {
+			signed[id.WorkloadIdentifier] += id.InterpolatedWorkloadIdentifier + " "
+		}
+	}
+	want := map[string]string{"web": "web ", "${NOMAD_JOB_NAME}": "j ", "${NOMAD_JOB_NAME}-${NOMAD_GROUP_NAME}": "j-g ",
+		"x-${node.datacenter}": "x-dc1 ", "${NOMAD_TASK_NAME}-db": "t-db ", "${COLOR}": "red ", "${node.unique.id}": n.Node.ID + " "}
+	if !maps.Equal(signed, want) {
+		t.Errorf("signed names %v, want %v", signed, want)
 	}
 }

@@ -1,15 +1,12 @@
 package allocs
 
 import (
+	"cmp"
 	"context"
-	"regexp"
-	"slices"
-	"strings"
 	"time"
 
 	memdb "github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
@@ -19,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/taskenv"
 )
 
 // signed is an identity to sign.
@@ -40,6 +38,7 @@ func (s *Service) SignIdentities(ctx context.Context, c *rpc.Call,
 	out, err := handler.Read(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.AllocIdentitiesResponse) error {
 			todo = nil
+			find := &finder{snap, s.Region, map[workload]*taskenv.Names{}}
 			for _, ask := range req.Identities {
 				if ask == nil {
 					return apierror.Errorf(400, "empty identity request")
@@ -54,7 +53,7 @@ func (s *Service) SignIdentities(ctx context.Context, c *rpc.Call,
 					return err
 				}
 				out.Index = max(out.Index, alloc.CreateIndex)
-				named, reason := identityOf(alloc, ask.WIHandle)
+				named, reason := find.identityOf(alloc, ask.WIHandle)
 				if named == nil {
 					reject(out, ask, reason)
 					continue
@@ -124,24 +123,24 @@ func reject(out *message.AllocIdentitiesResponse, ask *message.WorkloadIdentityR
 	out.Rejections = append(out.Rejections, &message.WorkloadIdentityRejection{WorkloadIdentityRequest: *ask, Reason: reason})
 }
 
+// finder finds the identities of a request.
+type finder struct {
+	snap   *state.Snapshot
+	region string
+	names  map[workload]*taskenv.Names
+}
+
+// workload is a task of an allocation, or its group if task is empty.
+type workload struct{ alloc, task string }
+
 // identityOf returns the identity that a handle names, or the reason why there is none.
-func identityOf(alloc *nomad.Allocation, h message.WIHandle) (*nomad.WorkloadIdentity, string) {
+func (f *finder) identityOf(alloc *nomad.Allocation, h message.WIHandle) (*nomad.WorkloadIdentity, string) {
 	tg := alloc.Job.TaskGroup(alloc.TaskGroup)
 	if tg == nil {
 		return nil, message.WIRejectionReasonMissingTask
 	}
 	if h.WorkloadType == message.WorkloadTypeService {
-		services := slices.Clone(tg.Services)
-		for _, t := range tg.Tasks {
-			services = append(services, t.Services...)
-		}
-		for _, svc := range services {
-			if svc.Name == h.WorkloadIdentifier && svc.Identity != nil && svc.Identity.Name == h.IdentityName &&
-				interpolates(svc.Name, h.InterpolatedWorkloadIdentifier) {
-				return svc.Identity, ""
-			}
-		}
-		return nil, message.WIRejectionReasonMissingIdentity
+		return f.ofService(alloc, tg, h)
 	}
 	task := tg.Task(h.WorkloadIdentifier)
 	if task == nil {
@@ -155,22 +154,47 @@ func identityOf(alloc *nomad.Allocation, h message.WIHandle) (*nomad.WorkloadIde
 	return nil, message.WIRejectionReasonMissingIdentity
 }
 
-// interpolates reports whether the node may interpolate a service name to the other name.
-// Only the text in ${} may differ, and the result must be a valid name: it becomes a claim, which decides on rights
-// elsewhere. An empty name means that the node sent none.
-func interpolates(name, to string) bool {
-	if to == "" || to == name {
-		return true
+// ofService returns the identity of a service of a group or of one of its tasks.
+func (f *finder) ofService(alloc *nomad.Allocation, tg *nomad.TaskGroup, h message.WIHandle) (*nomad.WorkloadIdentity, string) {
+	reason := message.WIRejectionReasonMissingIdentity
+	find := func(task *nomad.Task, services []*nomad.Service) *nomad.WorkloadIdentity {
+		for _, s := range services {
+			if s.Name != h.WorkloadIdentifier || s.Identity == nil || s.Identity.Name != h.IdentityName {
+				continue
+			}
+			if f.named(alloc, task, h) {
+				return s.Identity
+			}
+			reason = message.WIRejectionReasonServiceName
+		}
+		return nil
 	}
-	if !catalog.ConsulName(to) { // native services have a part of these names
-		return false
+	if id := find(&nomad.Task{}, tg.Services); id != nil {
+		return id, ""
 	}
-	literals := placeholder().Split(name, -1)
-	for n, text := range literals {
-		literals[n] = regexp.QuoteMeta(text)
+	for _, t := range tg.Tasks {
+		if id := find(t, t.Services); id != nil {
+			return id, ""
+		}
 	}
-	return regexp.MustCompile(`(?s)^` + strings.Join(literals, `.*`) + `$`).MatchString(to)
+	return nil, reason
 }
 
-// placeholder matches a variable that the node interpolates.
-var placeholder = pattern.Lazy(`\$\{[^{}]*\}`)
+// named reports whether a service may have the name that the node has interpolated. It must be a valid name: it becomes a
+// claim, which decides on rights elsewhere. An empty name means that the node sent none: the claims then have the name of the
+// job, with its references.
+func (f *finder) named(alloc *nomad.Allocation, task *nomad.Task, h message.WIHandle) bool {
+	name, to := h.WorkloadIdentifier, h.InterpolatedWorkloadIdentifier
+	switch {
+	case to == "":
+		return true
+	case to != name && !catalog.ConsulName(to): // native services have a part of these names
+		return false
+	}
+	key := workload{alloc.ID, task.Name}
+	if f.names[key] == nil {
+		node := cmp.Or(f.snap.Node(nil, alloc.NodeID), &nomad.Node{ID: alloc.NodeID})
+		f.names[key] = taskenv.NewNames(taskenv.Subject{Node: node, Region: f.region, Alloc: alloc, Task: task})
+	}
+	return f.names[key].Allows(name, to)
+}
