@@ -83,7 +83,10 @@ func registration(w *service.Workload, s *nomad.Service) (*api.AgentServiceRegis
 		}
 		r.Checks = append(r.Checks, one)
 	}
-	return r, connect.Add(w, s, r)
+	if err := connect.Add(w, s, r); err != nil {
+		return nil, err
+	}
+	return r, bounded(r)
 }
 
 // tagged returns the tagged addresses of a service. Those without a port have that of the service.

@@ -100,6 +100,43 @@ func TestRegistration_Interpolated(t *testing.T) {
 	}
 }
 
+// TestRegistration_Bounded checks that references cannot make a registration large, or add control characters: Consul has
+// one list for all services of the node.
+func TestRegistration_Bounded(t *testing.T) {
+	const ref = "${NOMAD_META_text}"
+	check := func(c nomad.ServiceCheck) *nomad.Service {
+		c.Type, c.PortLabel, c.Interval, c.Timeout = nomad.ServiceCheckHTTP, "http", time.Second, time.Second
+		return &nomad.Service{Checks: []*nomad.ServiceCheck{&c}}
+	}
+	for name, s := range map[string]*nomad.Service{
+		"tags": {Tags: slices.Repeat([]string{ref}, 10)}, "canary tags": {CanaryTags: slices.Repeat([]string{ref}, 10)},
+		"meta": {Meta: map[string]string{"a": ref}}, "canary meta": {CanaryMeta: map[string]string{"a": ref}},
+		"key of meta": {Meta: map[string]string{ref: "a"}}, "name of a tagged address": {TaggedAddresses: map[string]string{ref: "1.2.3.4"}},
+		"name of a check": check(nomad.ServiceCheck{Name: strings.Repeat(ref, 100)}),
+		"header":          check(nomad.ServiceCheck{Header: map[string][]string{"a": slices.Repeat([]string{ref}, 100)}}),
+		"path":            check(nomad.ServiceCheck{Path: "/" + strings.Repeat(ref, 100)}),
+		"body":            check(nomad.ServiceCheck{Body: strings.Repeat("a", 300_000)}),
+	} {
+		s.Name, s.PortLabel = "web", "http"
+		w := group(s)
+		w.Alloc.Job.Meta["text"] = strings.Repeat("a", 5000)
+		w.Alloc.DeploymentStatus = &nomad.AllocDeploymentStatus{Canary: true}
+		large := service.OfGroup(w.Alloc, &nomad.Node{}, "global", nil)
+		if got, err := consul.Services(&large, nil); err == nil || len(err.Error()) > 1024 {
+			t.Errorf("%s: %d services, %.200v", name, len(got), err)
+		}
+	}
+	w := group(&nomad.Service{Name: "web", Tags: []string{ref}})
+	w.Alloc.Job.Meta["text"] = "a\x1b[31m"
+	if got, err := consul.Services(group(w.Services...), nil); err != nil {
+		t.Errorf("without the meta: %d services, %v", len(got), err)
+	}
+	control := service.OfGroup(w.Alloc, &nomad.Node{}, "global", nil)
+	if got, err := consul.Services(&control, nil); err == nil {
+		t.Errorf("control characters: %q", got[0].Registration.Tags)
+	}
+}
+
 // TestChecks checks the definition and the ID of each type of check.
 func TestChecks(t *testing.T) {
 	second := time.Second
