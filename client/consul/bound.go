@@ -13,22 +13,21 @@ import (
 // node, and a list above consul.MaxAnswer cannot be read.
 const maxRegistration = 256 << 10
 
-// bounded returns an error if a registration has more text after interpolation than the servers accept before it, or too much
-// in all. A short reference in many tags can become any text.
-func bounded(r *api.AgentServiceRegistration) error {
+// plain returns an error if what the job declares for a registration has more text after interpolation than the servers accept
+// before it, or text that is not plain. A short reference in many tags can become any text.
+func plain(r *api.AgentServiceRegistration) error {
 	declared := catalog.Registration{Tags: r.Tags, Meta: r.Meta, TaggedAddresses: map[string]catalog.TaggedAddress{}}
 	for name, a := range r.TaggedAddresses {
 		declared.TaggedAddresses[name] = catalog.TaggedAddress{Address: a.Address, Port: a.Port}
 	}
-	if err := declared.CheckDeclared(); err != nil {
-		return fmt.Errorf("service %q: %w", r.Name, err)
-	}
+	return declared.CheckDeclared()
+}
+
+// bounded returns an error if a complete registration is too large.
+func bounded(r *api.AgentServiceRegistration) error {
 	text, err := json.Marshal(r)
 	if err == nil && len(text) > maxRegistration {
 		err = fmt.Errorf("its registration has %d bytes: at most %d", len(text), maxRegistration)
 	}
-	if err != nil {
-		return fmt.Errorf("service %q: %w", r.Name, err)
-	}
-	return nil
+	return err
 }

@@ -83,10 +83,16 @@ func registration(w *service.Workload, s *nomad.Service) (*api.AgentServiceRegis
 		}
 		r.Checks = append(r.Checks, one)
 	}
+	if err := plain(r); err != nil {
+		return nil, fmt.Errorf("service %q: %w", name, err)
+	}
 	if err := connect.Add(w, s, r); err != nil {
 		return nil, err
 	}
-	return r, bounded(r)
+	if err := bounded(r); err != nil {
+		return nil, fmt.Errorf("service %q: %w", name, err)
+	}
+	return r, nil
 }
 
 // tagged returns the tagged addresses of a service. Those without a port have that of the service.
