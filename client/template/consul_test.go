@@ -16,6 +16,7 @@ func on(node, id string) *catalog.Instance {
 // The functions of Consul have the node of the task, and follow services and keys. The next agent applies a missed
 // change, and an outage changes nothing.
 func TestFunctionsOfConsul(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	w.vars.Serve("/v1/service/web/instances", []*catalog.Instance{on("node-1", "a"), on("node-2", "b")})
 	w.vars.Set("consul/app/limit", map[string]string{"value": "s3cret-one"})

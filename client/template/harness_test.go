@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-metrics"
+
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/internal/companion"
@@ -33,7 +35,7 @@ import (
 
 func TestMain(m *testing.M) {
 	companion.Main()
-	os.Exit(m.Run())
+	os.Exit(testpace.Main(m))
 }
 
 var errNotRunning = errors.New("task is not running")
@@ -186,7 +188,7 @@ func (w *world) restartAgent() {
 	w.all = template.New(template.Deps{
 		Config: w.config, Task: w.task, NotRunning: errNotRunning, Shared: w.alloc.Shared,
 		Consul: w.consul, ConsulToken: readproxy.Token{Secret: w.consulToken, Rejected: w.rejectToken},
-		Namespace: "default", Log: slog.New(slog.DiscardHandler),
+		Namespace: "default", Labels: []metrics.Label{{Name: "test", Value: w.t.Name()}}, Log: slog.New(slog.DiscardHandler),
 	})
 }
 

@@ -61,7 +61,7 @@ func (o *outside) check() {
 	}
 }
 
-const swaps = 100_000
+const swaps = 50_000
 
 // swap exchanges two names until enough exchanges were made and done returns true.
 func swap(t *testing.T, dir, a, b string, done func() bool) {
@@ -110,7 +110,7 @@ func TestSwappedDestination(t *testing.T) {
 					writes.Add(1)
 				}
 			})
-			swap(t, filepath.Join(w.dir.Path(), at), file, "link", func() bool { return writes.Load() >= 2000 })
+			swap(t, filepath.Join(w.dir.Path(), at), file, "link", func() bool { return writes.Load() >= 1000 })
 			close(stop)
 			work.Wait()
 			o.check()

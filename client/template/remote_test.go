@@ -54,6 +54,7 @@ const readApp = `key_prefix "app" { policy = "read" }`
 // TestConsul_Changes checks that change modes follow keys in Consul, also those that changed while the agent was down, and
 // that an outage leaves the task alone, with one event for its begin and one for its end.
 func TestConsul_Changes(t *testing.T) {
+	t.Parallel() // it mostly waits
 	a := testconsul.Start(t, testconsul.Config{ACL: true, Manual: true})
 	a.PutKey("app/limit", "one")
 	w := newWorld(t)
@@ -101,6 +102,7 @@ func TestConsul_Changes(t *testing.T) {
 // TestConsul_Token checks that a task without a token gets an event and waits, that the next request uses a new token
 // without a restart of the program, and that one that Consul does not know is reported.
 func TestConsul_Token(t *testing.T) {
+	t.Parallel() // it mostly waits
 	a := testconsul.Start(t, testconsul.Config{ACL: true, Manual: true})
 	a.Expect("Permission denied")
 	a.Expect("ACL not found")
@@ -152,6 +154,7 @@ func TestConsul_Retry(t *testing.T) {
 
 // TestConsul_Missing checks the event of missing data, and a render on demand with a program of its own.
 func TestConsul_Missing(t *testing.T) {
+	t.Parallel() // it mostly waits
 	a := testconsul.Start(t, testconsul.Config{Manual: true})
 	w := newWorld(t)
 	w.withConsul(a.Addr())

@@ -9,6 +9,7 @@ import (
 
 // An outage has a metric with its age, which is 0 again afterwards.
 func TestStaleMetric(t *testing.T) {
+	t.Parallel() // it mostly waits
 	sink := metrics.NewInmemSink(time.Hour, time.Hour)
 	cfg := metrics.DefaultConfig("")
 	cfg.EnableHostname, cfg.EnableRuntimeMetrics = false, false
@@ -19,8 +20,8 @@ func TestStaleMetric(t *testing.T) {
 		age := float32(-1)
 		for _, interval := range sink.Data() {
 			interval.RLock()
-			for name, g := range interval.Gauges {
-				if name == "client.template.stale_seconds" {
+			for _, g := range interval.Gauges {
+				if g.Name == "client.template.stale_seconds" && g.Labels[0].Value == t.Name() {
 					age = g.Value
 				}
 			}

@@ -21,6 +21,7 @@ import (
 
 // The start waits for missing data, which is reported after a while, and again when it changes.
 func TestMissingBlocksTheStart(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	done := make(chan error, 1)
 	begun := time.Now()
@@ -91,6 +92,7 @@ func TestRetriesAreSpent(t *testing.T) {
 
 // Before the first render there is no content that could stay.
 func TestOutageBeforeTheFirstRender(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	w.config.NomadRetry.Attempts = 0
 	w.restartAgent()
@@ -124,6 +126,7 @@ func TestWrongTokenIsSpent(t *testing.T) {
 // An outage of the servers, of the socket or of the program never kills a running task. It is one
 // event, and its end another.
 func TestOutagesKeepTheTask(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for name, outage := range map[string]func(*world) (end func()){
 		"servers": func(w *world) func() {
 			w.vars.Fail(500)
@@ -135,6 +138,7 @@ func TestOutagesKeepTheTask(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			w.vars.Set("a", map[string]string{"x": "1"})
 			w.runs(with(variable("local/a", "a", "x"), func(n *nomad.Template) { n.ChangeMode = "restart" }))
@@ -159,6 +163,7 @@ func TestOutagesKeepTheTask(t *testing.T) {
 // A start during an outage uses the content of the previous start, for which it waits a short time
 // only.
 func TestStartDuringAnOutage(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	w.vars.Set("a", map[string]string{"x": "1"})
 	a := with(variable("local/a", "a", "x"), func(n *nomad.Template) { n.ChangeMode = "restart" })
@@ -181,6 +186,7 @@ func TestStartDuringAnOutage(t *testing.T) {
 
 // A program that dies is started again, and the task is not touched.
 func TestProgramDies(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	w.vars.Set("a", map[string]string{"x": "1"})
 	w.runs(with(variable("local/a", "a", "x"), func(n *nomad.Template) { n.ChangeMode = "restart" }))
@@ -208,6 +214,7 @@ func TestProgramDies(t *testing.T) {
 
 // A program that always dies before the first render fails the start.
 func TestProgramDiesAtOnce(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	s := w.start(text("local/a", "a"))
 	confined, err := s.Confine()
@@ -276,6 +283,7 @@ func TestAgentRestart(t *testing.T) {
 
 // The template of a recovered task with an error, and missing data, do not stop it.
 func TestAgentRestartWithoutData(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	w.vars.Set("a", map[string]string{"x": "1"})
 	w.runs(variable("local/a", "a", "x")).stop()
@@ -323,6 +331,7 @@ func TestUpdate(t *testing.T) {
 
 // A new token is used at once.
 func TestNewToken(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	w.vars.Set("a", map[string]string{"x": "1"})
 	w.runs(variable("local/a", "a", "x")).stop()

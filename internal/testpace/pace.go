@@ -3,7 +3,7 @@
 // Until, Within and Succeeds poll a condition, with limits that only a hanging program exceeds. Once
 // checks a time limit of the product. A single measurement is not conclusive, since other processes
 // may use the CPU. Code that does not wait is fast in at least one of a few tries. Code that waits
-// for a timer is slow in all of them.
+// for a timer is slow in all of them. Main runs the parallel tests of a package, many at a time.
 package testpace
 
 import (

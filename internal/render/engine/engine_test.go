@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) {
 	companion.Main()
-	os.Exit(m.Run())
+	os.Exit(testpace.Main(m))
 }
 
 // program is a running program and the frames that it has sent.
@@ -319,6 +319,7 @@ func TestWait(t *testing.T) {
 }
 
 func TestFileIsWatched(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	w.write(t, "local/f", "one")
 	if err := os.Symlink("f", filepath.Join(w.dir, "local/link")); err != nil {
@@ -348,6 +349,7 @@ func kindBytes(kinds []render.Kind) (out []byte) {
 
 // Failing reads end the program before the first complete render only. Later, one outage is reported.
 func TestOutage(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	w.vars.Fail(500)
 	const text = `{{ with nomadVar "a" }}{{ .x }}{{ end }}`
@@ -380,6 +382,7 @@ func TestOutage(t *testing.T) {
 
 // More variables than queries at the same time are all read, and followed.
 func TestManyVariables(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	var text strings.Builder
 	for i := range 60 {

@@ -23,6 +23,7 @@ func must(t *testing.T, err error) {
 // TestConsulFollows checks that templates follow changes, also after Consul came back with empty state and a lower index, and
 // that an outage, or a proxy that cuts connections, renders nothing.
 func TestConsulFollows(t *testing.T) {
+	t.Parallel() // it mostly waits
 	a := testconsul.Start(t, testconsul.Config{Manual: true})
 	w := newWorld(t)
 	p := startConsul(t, a.Addr(), "", w.request(`{{ key "app/late" }}`, `{{ range service "web" }}{{ .ID }} {{ end }}`))
