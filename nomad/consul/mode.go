@@ -2,16 +2,15 @@
 // identities with which workloads log in to Consul. Without Consul, such services are registered in the native catalog.
 //
 //	setting ──┬─ nomad, refuse, consul ──────────▶ that mode
-//	          └─ "" ──┬─ no registered node has Consul ▶ Native
-//	                  └─ a node has Consul ──────────▶ Consul
+//	          └─ "" ──┬─ no client of Nomad has Consul ▶ Native
+//	                  └─ one has, up or down ────────▶ Consul
 //
 // In mode Native, workloads also read the variables of Consul's keys without a policy. Neither the status of a node nor a
 // failure of its Consul changes the mode: an outage must neither map jobs nor grant this right. The default changes to
 // Native when the last node with Consul is collected or purged, or when a client of this project replaces its client.
 //
 // The setting is server.services.consul of the agent configuration. Without it, a server with a consul block has the
-// setting "consul". The package reads the nodes of a snapshot and
-// writes nothing. It starts no goroutine.
+// setting "consul". The package reads the nodes of a snapshot and writes nothing. It starts no goroutine.
 package consul
 
 import (

@@ -4,9 +4,9 @@
 //	program ──HTTP/2 on a socket pair──▶ Proxy ──routes, parameters──▶ adds the token ──▶ agent of Consul
 //	                                       └─ anything else: status 403, nothing is sent
 //
-// The program is the renderer of a task's templates. The connection has no name: no path, no abstract address. So the
-// task cannot connect to it, whoever's token the proxy adds. A socket in the task's directory would do for the token of
-// the task itself, but not for that of the agent (client.template.use_client_consul_token). One design holds for both.
+// The program is the renderer of a task's templates. The connection has neither a path nor an abstract address, so the
+// task cannot connect to it. This matters because the proxy can add the token of the agent
+// (client.template.use_client_consul_token), with which a task must not read.
 //
 // Only reads of consul-template pass, as a table of paths and query parameters. Headers of the program are dropped, also
 // X-Consul-Token and Authorization. Paths with the segments "." and ".." are refused, because a server may clean them.
