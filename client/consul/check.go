@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/open-nomad/open-nomad/client/service"
+	"github.com/open-nomad/open-nomad/internal/dialguard"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -55,9 +57,15 @@ func check(w *service.Workload, s *nomad.Service, c *nomad.ServiceCheck) (*api.A
 
 // checkAddress returns the address that Consul checks. Without a host it is the host of Consul's agent.
 func checkAddress(w *service.Workload, s *nomad.Service, c *nomad.ServiceCheck) (string, error) {
-	addr, err := w.Network.Resolve(w.AskCheck(s, c))
+	ask := w.AskCheck(s, c)
+	addr, err := w.Network.Resolve(ask)
 	if err != nil {
 		return "", err
+	}
+	if ask.Mode == service.ModeAuto { // the job sets the address
+		if err := guard(addr.Host); err != nil {
+			return "", err
+		}
 	}
 	if addr.Port == 0 {
 		return "", fmt.Errorf("the check has no port: set port in the check or its service")
@@ -65,10 +73,23 @@ func checkAddress(w *service.Workload, s *nomad.Service, c *nomad.ServiceCheck) 
 	return net.JoinHostPort(addr.Host, strconv.Itoa(addr.Port)), nil
 }
 
+// guard refuses the metadata services of clouds, as native checks do: Consul would send the request of the job to them, and
+// show the answer. Names are not resolved, and Consul follows redirects.
+func guard(host string) error {
+	var refused *dialguard.Refused
+	if err := dialguard.CheckHost(host); errors.As(err, &refused) && !refused.Addr.IsUnspecified() {
+		return fmt.Errorf("%s is a %s, to which checks do not connect", refused.Addr, refused.What)
+	}
+	return nil
+}
+
 // checkURL returns the URL of an HTTP check. The path may have a query.
 func checkURL(protocol, addr, path string) (string, error) {
 	if protocol == "" {
 		protocol = "http"
+	}
+	if protocol != "http" && protocol != "https" {
+		return "", fmt.Errorf("invalid protocol %.64q: use http or https", protocol)
 	}
 	relative, err := url.Parse(path)
 	if err != nil || relative.IsAbs() || relative.Host != "" {

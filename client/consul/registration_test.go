@@ -137,6 +137,33 @@ func TestRegistration_Bounded(t *testing.T) {
 	}
 }
 
+// TestChecks_Metadata checks that a job cannot make Consul read the metadata services of clouds, whose answers have the
+// credentials of the node, by an address of the job or by a protocol that contains one.
+func TestChecks_Metadata(t *testing.T) {
+	const ref = "${NOMAD_META_to}"
+	for _, kind := range []string{nomad.ServiceCheckHTTP, nomad.ServiceCheckTCP, nomad.ServiceCheckGRPC} {
+		for _, to := range []string{"169.254.169.254", "fd00:ec2::254", "::ffff:169.254.169.254", "10.0.0.1", "a.example"} {
+			c := &nomad.ServiceCheck{Type: kind, Interval: time.Second, Timeout: time.Second}
+			w := group(&nomad.Service{Name: "web", PortLabel: "http", Address: ref, Checks: []*nomad.ServiceCheck{c}})
+			w.Alloc.Job.Meta["to"] = to
+			again := service.OfGroup(w.Alloc, &nomad.Node{}, "global", nil)
+			_, err := consul.Services(&again, nil)
+			if refused := strings.Contains(to, "254"); (err != nil) != refused {
+				t.Errorf("%s check of %s: %v, want an error: %t", kind, to, err, refused)
+			}
+		}
+	}
+	for _, protocol := range []string{"http://169.254.169.254/?", "ftp", "unix", "HTTP"} {
+		c := &nomad.ServiceCheck{Type: nomad.ServiceCheckHTTP, Protocol: ref, Interval: time.Second, Timeout: time.Second}
+		w := group(&nomad.Service{Name: "web", PortLabel: "http", Checks: []*nomad.ServiceCheck{c}})
+		w.Alloc.Job.Meta["to"] = protocol
+		again := service.OfGroup(w.Alloc, &nomad.Node{}, "global", nil)
+		if got, err := consul.Services(&again, nil); err == nil {
+			t.Errorf("protocol %q: %s", protocol, got[0].Registration.Checks[0].HTTP)
+		}
+	}
+}
+
 // TestChecks checks the definition and the ID of each type of check.
 func TestChecks(t *testing.T) {
 	second := time.Second
