@@ -100,12 +100,12 @@ func (s *Settings) checkConsulServices(c *Consul) error {
 	return errors.Join(errs...)
 }
 
-// checkConsulConnection checks the addresses and the TLS files of a block. A missing file is a warning if the
-// configuration is for another machine.
+// checkConsulConnection checks the addresses and the TLS files of a block. If the configuration is for another machine, a
+// missing file is a warning, and templates in addresses are not evaluated.
 func (s *Settings) checkConsulConnection(c *Consul) error {
 	var errs []error
 	for _, k := range []struct{ path, address string }{{"consul.address", c.Address}, {"consul.grpc_address", c.GRPCAddress}} {
-		if _, err := consulAddress(k.address); err != nil && !s.otherMachine {
+		if _, err := consulAddress(k.address); err != nil && !(s.otherMachine && strings.Contains(k.address, "{{")) {
 			errs = append(errs, s.Fault(k.path, "%v", err))
 		}
 	}
@@ -123,12 +123,15 @@ func (s *Settings) checkConsulConnection(c *Consul) error {
 			errs = append(errs, s.Fault(f.path, "%v", err))
 		}
 	}
-	if err := errors.Join(errs...); err != nil || s.otherMachine {
+	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	set, err := s.consulSettings(c)
 	if t := set.HTTP.TLSConfig; (t.CertFile == "") != (t.KeyFile == "") {
 		return s.Fault("consul.cert_file", "cert_file and key_file must be set together")
+	}
+	if s.otherMachine {
+		return nil
 	}
 	if err == nil {
 		_, err = consul.New(set)

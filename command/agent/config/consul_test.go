@@ -235,9 +235,20 @@ func TestConsul_Refused(t *testing.T) {
 		"task_identity {\n aud = [\"a\"]\n file = true\n filepath = \"../x\"\n}": "a.hcl:8: consul.task_identity.filepath: \"../x\" is outside the task directory",
 		"service_identity {\n aud = [\"a\"]\n extra_claims {\n a = \"b\"\n}\n}":  "consul.service_identity.extra_claims: identities for Consul have the extra claims of their namespace",
 	} {
-		_, err := load(t, map[string]string{"a.hcl": minimal + "consul {\n" + text + "\n}\n"})
+		file := minimal + "consul {\n" + text + "\n}\n"
+		_, err := load(t, map[string]string{"a.hcl": file})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error\n%v, want\n%s", text, err, want)
+		}
+		if strings.Contains(text, missing) || strings.Contains(text, "{{") {
+			continue // another machine can have it
+		}
+		path := filepath.Join(t.TempDir(), "a.hcl")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Validate([]string{path}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: Validate() = %v, want %s", text, err, want)
 		}
 	}
 }
