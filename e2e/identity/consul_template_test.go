@@ -63,6 +63,7 @@ job "reads" {
 // TestConsul_Templates renders keys of Consul in the real sandbox of exec2 and of the client, with the token of the task. The
 // renders follow changes, also over a kill of the agent.
 func TestConsul_Templates(t *testing.T) {
+	t.Parallel() // it mostly waits
 	harness.NeedsRoot(t)
 	c := testconsul.Start(t, testconsul.Config{ACL: true})
 	a, dir := consulAgent(t, c, c.Management())

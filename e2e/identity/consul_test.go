@@ -95,11 +95,11 @@ func consulClient(t *testing.T, c *testconsul.Agent, token string) *consul.Clien
 // TestConsul runs a job whose service and task log in to Consul: from a start without a trusting Consul over a kill of the agent
 // to the stop. No token appears in anything that the agent emits.
 func TestConsul(t *testing.T) {
+	t.Parallel() // it mostly waits
 	harness.NeedsRoot(t)
 	c := testconsul.Start(t, testconsul.Config{ACL: true})
 	c.Expect("auth method") // before trustCluster
 	agentToken := c.NewToken(t, `agent_prefix "" { policy = "read" } node_prefix "" { policy = "read" } service_prefix "" { policy = "write" }`)
-	t.Setenv("CONSUL_HTTP_ADDR", c.Addr()) // for operator debug, which captures Consul too
 	a, dir := consulAgent(t, c, agentToken)
 	data := filepath.Join(dir, "d")
 	harness.Run(t, a, consulWorkloads)
@@ -155,6 +155,11 @@ func TestConsul(t *testing.T) {
 		t.Error("the task was started again with the agent")
 	}
 	emitsNone(t, a, al, tokens)
+	bundle := debugBundle(t, a, c, agentToken)
+	if !strings.Contains(bundle, al.ID) || !strings.Contains(bundle, "consul.members.servers") {
+		t.Error("the debug bundle has not the allocation, or not the metrics of Consul")
+	}
+	search(t, "the debug bundle", bundle, tokens)
 	if n := c.Calls("POST /v1/acl/login"); n != logins || harness.Content(t, secrets) != token {
 		t.Errorf("%d logins after the restart, want %d; the file has its token: %t", n, logins, harness.Content(t, secrets) == token)
 	}
@@ -188,6 +193,7 @@ func consulAgent(t *testing.T, c *testconsul.Agent, token string) (a *cluster.Ag
 // TestConsul_Lifecycle checks that tokens follow a restart of the task, an update in place, a drain, a loss of Consul's state,
 // and a stop while Consul hangs or the task waits for its token.
 func TestConsul_Lifecycle(t *testing.T) {
+	t.Parallel() // it mostly waits
 	harness.NeedsRoot(t)
 	c := testconsul.Start(t, testconsul.Config{ACL: true})
 	a, dir := consulAgent(t, c, c.Management())
@@ -333,20 +339,21 @@ func emitsNone(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, token
 	}
 	_, snapshot := harness.Get(t, a, "/v1/operator/snapshot")
 	search(t, "the snapshot", unpacked(t, snapshot), tokens)
+}
+
+// debugBundle returns the files of a debug bundle of the agent and of Consul.
+func debugBundle(t *testing.T, a *cluster.Agent, c *testconsul.Agent, token string) string {
+	t.Helper()
 	out := harness.TempDir(t)
 	if text, err := harness.Command(t, a, "operator", "debug", "-duration=1s", "-interval=1s", "-node-id=all", "-server-id=all",
-		"-consul-token="+tokens[0], "-output="+out); err != nil {
+		"-consul-http-addr="+c.Addr(), "-consul-token="+token, "-output="+out); err != nil {
 		t.Fatalf("operator debug: %v\n%s", err, text)
 	}
 	archives, err := filepath.Glob(filepath.Join(out, "*"))
 	if err != nil || len(archives) != 1 {
 		t.Fatalf("archives %q, %v", archives, err)
 	}
-	text := bundled(t, archives[0])
-	if !strings.Contains(text, al.ID) || !strings.Contains(text, "consul.members.servers") {
-		t.Error("the debug bundle has not the allocation, or not the metrics of Consul")
-	}
-	search(t, "the debug bundle", text, tokens)
+	return bundled(t, archives[0])
 }
 
 // bundled returns the files of a debug bundle, a directory or an archive.

@@ -119,6 +119,7 @@ func (f *consulFleet) of(name, tag, check string) []string {
 
 // TestConsulRegistrations follows a job through its life, with the exact registrations in Consul at each step.
 func TestConsulRegistrations(t *testing.T) {
+	t.Parallel() // it mostly waits
 	harness.NeedsRoot(t)
 	f := newConsulFleet(t)
 	one := f.join("one")
@@ -224,6 +225,7 @@ func (f *consulFleet) killAgent(one *cluster.Agent, names map[string]string) {
 
 // TestConsulTwoNodes checks that two nodes which share an agent of Consul remove only their own leftovers.
 func TestConsulTwoNodes(t *testing.T) {
+	t.Parallel() // it mostly waits
 	harness.NeedsRoot(t)
 	f := newConsulFleet(t)
 	f.join("one")
@@ -255,6 +257,7 @@ func TestConsulTwoNodes(t *testing.T) {
 // TestConsulFailure checks that a task runs while Consul fails, what is shown, and that a hanging Consul does not keep it
 // from ending. The body of Consul's answer is shown nowhere.
 func TestConsulFailure(t *testing.T) {
+	t.Parallel() // it mostly waits
 	harness.NeedsRoot(t)
 	f := newConsulFleet(t)
 	f.join("one")

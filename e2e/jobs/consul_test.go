@@ -63,6 +63,7 @@ job "shop" {
 // A job file for Consul runs on a cluster that has none: its services are registered natively, with their health, and
 // its template has the healthy ones and the keys of variables.
 func TestConsulJob_WithoutConsul(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server, port := grpcHealth(t)
 	a := harness.Start(t, cluster.Options{Dir: harness.TempDir(t), Args: []string{"-dev"}})
 	t.Cleanup(func() { harness.PurgeAll(t, a) })
