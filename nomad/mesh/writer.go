@@ -2,10 +2,12 @@ package mesh
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/hashicorp/consul/api"
+	"github.com/hashicorp/go-metrics"
 	"golang.org/x/time/rate"
 
 	"github.com/open-nomad/open-nomad/internal/consul"
@@ -53,11 +55,12 @@ func (w *Writer) write(ctx context.Context, e api.ConfigEntry) error {
 	if err := w.limit.Wait(ctx); err != nil {
 		return err
 	}
+	defer metrics.MeasureSince([]string{"nomad", "consul", "create_config_entry"}, time.Now())
 	ctx, cancel := w.agent.Within(ctx)
 	defer cancel()
 	written, _, err := w.agent.Client().ConfigEntries().Set(e, (&api.WriteOptions{}).WithContext(ctx))
 	if err == nil && !written {
-		return fmt.Errorf("it was not accepted")
+		return errors.New("Consul did not accept it")
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/internal/consul"
 	"github.com/open-nomad/open-nomad/internal/testconsul"
@@ -42,12 +43,22 @@ func gateways() *nomad.Job {
 
 // TestWriter checks the configuration that Consul gets.
 func TestWriter(t *testing.T) {
+	sink := metrics.NewInmemSink(time.Hour, time.Hour)
+	cfg := metrics.DefaultConfig("")
+	cfg.EnableHostname, cfg.EnableRuntimeMetrics = false, false
+	if _, err := metrics.NewGlobal(cfg, sink); err != nil {
+		t.Fatal(err)
+	}
+	defer metrics.NewGlobal(cfg, &metrics.BlackholeSink{}) //nolint:errcheck // the test is over
 	c := testconsul.Start(t, testconsul.Config{})
 	if err := mesh.NewWriter(agentOf(t, c, "")).Write(t.Context(), gateways()); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.Calls("PUT /v1/config"); got != 2 {
 		t.Errorf("%d writes, want 2", got)
+	}
+	if got := sink.Data()[0].Samples["nomad.consul.create_config_entry"]; got.AggregateSample == nil || got.Count != 2 {
+		t.Errorf("samples = %+v, want one per write", sink.Data()[0].Samples)
 	}
 	in := c.ConfigEntry("ingress-gateway", "api")
 	listeners, _ := in["Listeners"].([]any)
