@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
-// maxRegistration limits a registration in JSON, in bytes. The lists of Consul have the registrations of all services of the
-// node, and a list above consul.MaxAnswer cannot be read.
+// maxRegistration limits a registration in JSON, in bytes. The lists of Consul have those of all services of the node, and are
+// read every 30 s.
 const maxRegistration = 256 << 10
 
 // plain returns an error if what the job declares for a registration has more text after interpolation than the servers accept

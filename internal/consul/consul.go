@@ -4,7 +4,8 @@
 // An answer is at most 16 MiB with 300,000 objects, and a redirect is an error, since the library would send the token
 // along. Redact removes the text of an answer from an error, because Consul may repeat a token in it, and adds the cause
 // and what to do. The settings can be replaced while requests run: a reload of the configuration does so. Stream is for
-// answers that are passed on: it does not limit them. The package starts no goroutine.
+// answers that are passed on: it does not limit them. Each reads a list of any size, value by value. The package starts no
+// goroutine.
 package consul
 
 import (
@@ -68,6 +69,7 @@ func (a *Agent) Replace(s Settings) error {
 		return err
 	}
 	s.HTTP.Scheme, s.HTTP.Address, s.HTTP.PathPrefix = cfg.Scheme, cfg.Address, cfg.PathPrefix // of an address with a scheme
+	s.HTTP.Token = cfg.Token                                                                   // of a file
 	a.current.Store(&connection{s, client, stream})
 	return nil
 }
@@ -94,6 +96,18 @@ func (a *Agent) Within(ctx context.Context) (context.Context, context.CancelFunc
 // caller limits the answer and the duration, and closes the body. An error has the path: Redact removes it.
 func (a *Agent) Stream(ctx context.Context, path string, query url.Values, token string) (*http.Response, error) {
 	c := a.current.Load()
+	req, err := c.request(ctx, path, query, token)
+	if err != nil {
+		return nil, err
+	}
+	// A connection of its own: on a reused one, the library would repeat a query that a restart of Consul has ended, with an
+	// index that the new state may not reach for long.
+	req.Close = true
+	return c.stream.Do(req)
+}
+
+// request returns a GET request with a token, or without one if it is empty.
+func (c *connection) request(ctx context.Context, path string, query url.Values, token string) (*http.Request, error) {
 	cfg := &c.settings.HTTP
 	u := url.URL{Scheme: cfg.Scheme, Host: cfg.Address, Path: cfg.PathPrefix + path, RawQuery: query.Encode()}
 	if strings.HasPrefix(u.Host, "/") {
@@ -103,16 +117,13 @@ func (a *Agent) Stream(ctx context.Context, path string, query url.Values, token
 	if err != nil {
 		return nil, errors.New("the path or the address of Consul is malformed") // err contains the path
 	}
-	// A connection of its own: on a reused one, the library would repeat a query that a restart of Consul has ended, with an
-	// index that the new state may not reach for long.
-	req.Close = true
 	if cfg.HttpAuth != nil {
 		req.SetBasicAuth(cfg.HttpAuth.Username, cfg.HttpAuth.Password)
 	}
 	if token != "" {
 		req.Header.Set("X-Consul-Token", token)
 	}
-	return c.stream.Do(req)
+	return req, nil
 }
 
 // newClient returns a client that reads limited answers, and one for Stream. They do not follow redirects.

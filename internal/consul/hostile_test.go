@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -131,5 +133,52 @@ func TestClient_Objects(t *testing.T) {
 	}
 	if n, _, err := list(`{"Node":"\"` + strings.Repeat("[{", 200) + `\\"}`); err != nil || n < 10_000 {
 		t.Errorf("brackets in texts: %d instances, %v", n, err)
+	}
+}
+
+// TestEach checks that the size of a list is not limited, but that of its values is, and what is an error.
+func TestEach(t *testing.T) {
+	type value struct{ ID string }
+	each := func(answer string) (got []string, err error) {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("X-Consul-Token") != "t0ken" || r.URL.String() != "/p/v1/list?ns=n" {
+				t.Errorf("request %s, token %q", r.URL, r.Header.Get("X-Consul-Token"))
+			}
+			_, _ = io.WriteString(w, answer)
+		}))
+		defer s.Close()
+		file := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(file, []byte("t0ken\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a, err := consul.New(consul.Settings{HTTP: api.Config{Address: s.URL + "/p", TokenFile: file, Namespace: "n"}, Timeout: 5 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = consul.Each(t.Context(), a, "/v1/list", func(key string, v *value) { got = append(got, key+"="+v.ID) })
+		return got, err
+	}
+	long := strings.Repeat("x", 1<<20)
+	for name, c := range map[string]struct {
+		answer string
+		want   int // values, -1 for an error
+	}{
+		"none": {"{}\n", 0}, "null": {"null", 0}, "two": {`{"a":{"ID":"1"},"b":{"ID":"2","Tags":["{[",null]}}`, 2},
+		"above MaxAnswer": {"{" + strings.Repeat(`"a":{"ID":"`+long+`"},`, 24) + `"b":{}}`, 25},
+		"one value":       {`{"a":{"ID":"` + strings.Repeat(long, 5) + `"}}`, -1},
+		"one key":         {`{"` + strings.Repeat(long, 5) + `":{}}`, -1},
+		"values":          {"{" + strings.Repeat(`"a":{},`, 100_001) + `"b":{}}`, -1},
+		"objects":         {`{"a":{"Tags":[` + strings.Repeat("[],", 1<<20) + `0]}}`, 1},
+		"all objects":     {"{" + strings.Repeat(`"a":{"Tags":[`+strings.Repeat("[],", 1<<20)+`0]},`, 3) + `"b":{}}`, -1},
+		"no object":       {"[]", -1}, "no JSON": {"cAnArY", -1}, "cut": {`{"a":{}`, -1}, "cut after a comma": {`{"a":{},`, -1},
+		"another type": {`{"a":{"ID":{"cAnArY":1}}}`, -1}, "empty": {"", -1},
+	} {
+		got, err := each(c.answer)
+		if (err != nil) != (c.want < 0) || err == nil && len(got) != c.want {
+			t.Errorf("%s: %d values, %v", name, len(got), err)
+		}
+		if err != nil && (strings.Contains(consul.Redact(err).Error(), "cAnArY") || len(consul.Redact(err).Error()) > 512) {
+			t.Errorf("%s: %v", name, consul.Redact(err))
+		}
 	}
 }

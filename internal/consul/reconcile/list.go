@@ -84,7 +84,7 @@ func (r *Reconciler) sync(ctx context.Context) {
 func (r *Reconciler) list(ctx context.Context) (*list, error) {
 	r.mu.Lock()
 	r.syncedAt = time.Now()
-	answered, l := r.answered, &list{began: r.seq, checks: map[string][]string{}}
+	answered, l := r.answered, &list{began: r.seq, services: map[string]*api.AgentService{}, checks: map[string][]string{}}
 	r.mu.Unlock()
 	if !answered {
 		var self struct{}
@@ -97,17 +97,44 @@ func (r *Reconciler) list(ctx context.Context) (*list, error) {
 		l.began = r.seq
 		r.mu.Unlock()
 	}
-	if err := r.get(ctx, "/v1/agent/services", &l.services); err != nil {
+	err := each(ctx, r, "/v1/agent/services", func() func(string, *api.AgentService) {
+		clear(l.services)
+		return func(id string, s *api.AgentService) {
+			if r.tracks(id) {
+				l.services[id] = s
+			}
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
-	var checks map[string]struct{ CheckID, ServiceID string }
-	if err := r.get(ctx, "/v1/agent/checks", &checks); err != nil {
-		return nil, err
+	err = each(ctx, r, "/v1/agent/checks", func() func(string, *serviceCheck) {
+		clear(l.checks)
+		return func(_ string, c *serviceCheck) {
+			if r.tracks(c.ServiceID) {
+				l.checks[c.ServiceID] = append(l.checks[c.ServiceID], c.CheckID)
+			}
+		}
+	})
+	return l, err
+}
+
+// serviceCheck is the part of a check that a list needs.
+type serviceCheck struct{ CheckID, ServiceID string }
+
+// tracks reports whether a service can be one of this agent, or the sidecar of one. What others register is not kept.
+func (r *Reconciler) tracks(id string) bool {
+	if strings.HasPrefix(id, "_nomad-") {
+		return true
 	}
-	for _, c := range checks {
-		l.checks[c.ServiceID] = append(l.checks[c.ServiceID], c.CheckID)
-	}
-	return l, nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.items[id] != nil || r.items[strings.TrimSuffix(id, sidecarSuffix)] != nil
+}
+
+// each requests a list with the token of the agent. begin is called before the first value, also when the request is repeated.
+func each[T any](ctx context.Context, r *Reconciler, path string, begin func() func(string, *T)) error {
+	return r.do(ctx, func(ctx context.Context, _ *api.Client) error { return consul.Each(ctx, r.cfg.Agent, path, begin()) })
 }
 
 // get requests a path with the token of the agent.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/open-nomad/open-nomad/internal/consul"
 	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
 	"github.com/open-nomad/open-nomad/internal/testbuffer"
 	"github.com/open-nomad/open-nomad/internal/testconsul"
@@ -685,5 +686,22 @@ func TestReports(t *testing.T) {
 		wait(time.Minute)
 		slices.Sort(calls)
 		equal(t, "calls afterwards", calls, "a100 true", "b1 true")
+	})
+}
+
+// TestList_Large checks that services of others do not stop this agent, whose list would be above consul.MaxAnswer.
+func TestList_Large(t *testing.T) {
+	bubble(t, func(t *testing.T, n *network) {
+		for i := range 6 {
+			must(t, n.direct(t).Client().Agent().ServiceRegister(&api.AgentServiceRegistration{ID: fmt.Sprint("large", i), Name: "large",
+				Tags: []string{strings.Repeat("x", consul.MaxAnswer/5)}}))
+		}
+		r := reconcile.New(reconcile.Config{Agent: n.agent(t, "")})
+		r.Set("a", []*reconcile.Service{service(1, "web")})
+		run(t, r)
+		wait(5 * time.Second)
+		if s := r.States("a"); len(s) != 1 || !s[0].Registered {
+			t.Errorf("States() = %+v", s)
+		}
 	})
 }

@@ -45,8 +45,7 @@ type agentCheck struct{ CheckID, Status, Output, ServiceID string }
 func (r *Reconciler) poll(ctx context.Context) {
 	for {
 		if r.watched() {
-			var checks map[string]agentCheck
-			if r.get(ctx, "/v1/agent/checks", &checks) == nil { // list reports failures
+			if checks, err := r.statusesOf(ctx); err == nil { // list reports failures
 				r.deliver(checks)
 			}
 			if backoff.Sleep(ctx, pollEvery) != nil {
@@ -62,6 +61,19 @@ func (r *Reconciler) poll(ctx context.Context) {
 	}
 }
 
+// statusesOf returns the checks of services that this agent may have registered, by the ID of the service.
+func (r *Reconciler) statusesOf(ctx context.Context) (out map[string][]agentCheck, err error) {
+	err = each(ctx, r, "/v1/agent/checks", func() func(string, *agentCheck) {
+		out = map[string][]agentCheck{}
+		return func(_ string, c *agentCheck) {
+			if r.tracks(c.ServiceID) {
+				out[c.ServiceID] = append(out[c.ServiceID], *c)
+			}
+		}
+	})
+	return out, err
+}
+
 func (r *Reconciler) watched() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,11 +81,7 @@ func (r *Reconciler) watched() bool {
 }
 
 // deliver calls the watches whose statuses have changed.
-func (r *Reconciler) deliver(checks map[string]agentCheck) {
-	byService := map[string][]agentCheck{}
-	for _, c := range checks {
-		byService[c.ServiceID] = append(byService[c.ServiceID], c)
-	}
+func (r *Reconciler) deliver(byService map[string][]agentCheck) {
 	type call struct {
 		*watch
 		now []Status

@@ -1,0 +1,96 @@
+package consul
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// Limits of Each. A registration of a client has at most 256 KiB, and thousands of them may be on a node.
+const (
+	maxValue  = 4 << 20 // bytes of one value
+	maxValues = 100_000
+	maxStatus = 4 << 10 // bytes of the text of an error
+)
+
+// errValues means that an answer has more values, or a longer one, than Each reads.
+var errValues = fmt.Errorf("the answer of Consul has more than %d values, or one above %d MiB", maxValues, maxValue>>20)
+
+// Each requests a JSON object with the token of this agent, and calls fn with each of its values. Only one value at a time
+// is in memory, and the size of the answer is not limited: it has what all jobs and other programs have registered, and
+// none of them may make it unreadable for the others.
+func Each[T any](ctx context.Context, a *Agent, path string, fn func(key string, v *T)) error {
+	resp, err := a.own(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus))
+		if err != nil {
+			return err
+		}
+		return api.StatusError{Code: resp.StatusCode, Body: string(text)}
+	}
+	body := &limitedBody{resp.Body, maxValue}
+	d := json.NewDecoder(&objects{from: body, left: maxValues * 20})
+	switch begin, err := d.Token(); {
+	case err != nil:
+		return tooLong(err)
+	case begin == nil:
+		return nil
+	case begin != json.Delim('{'):
+		return errMalformed
+	}
+	for n := 0; d.More(); n++ {
+		key, err := d.Token()
+		if err != nil {
+			return tooLong(err)
+		}
+		name, ok := key.(string)
+		if !ok || n == maxValues {
+			return errValues
+		}
+		v := new(T)
+		if err := d.Decode(v); err != nil {
+			return tooLong(err)
+		}
+		fn(name, v)
+		body.remaining = maxValue
+	}
+	if _, err := d.Token(); err != nil {
+		return tooLong(err)
+	}
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxStatus)) // the end, so that the connection is used again
+	return err
+}
+
+// own requests a path as the library does.
+func (a *Agent) own(ctx context.Context, path string) (*http.Response, error) {
+	c := a.current.Load()
+	cfg, query := &c.settings.HTTP, url.Values{}
+	for name, value := range map[string]string{"ns": cfg.Namespace, "partition": cfg.Partition, "dc": cfg.Datacenter} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	req, err := c.request(ctx, path, query, cfg.Token)
+	if err != nil {
+		return nil, err
+	}
+	return c.stream.Do(req)
+}
+
+// tooLong replaces the error of a limit.
+func tooLong(err error) error {
+	if errors.Is(err, errTooLarge) || errors.Is(err, errObjects) {
+		return errValues
+	}
+	return err
+}
