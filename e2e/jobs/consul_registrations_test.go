@@ -29,14 +29,15 @@ type consulFleet struct {
 	web    *httptest.Server
 }
 
-func newConsulFleet(t *testing.T) *consulFleet {
+// newConsulFleet starts the server, with further configuration.
+func newConsulFleet(t *testing.T, more ...string) *consulFleet {
 	t.Helper()
 	f := &consulFleet{consul: testconsul.Start(t, testconsul.Config{})}
 	f.status.Store(http.StatusOK)
 	f.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(f.status.Load())) }))
 	t.Cleanup(f.web.Close)
 	f.block = fmt.Sprintf("consul {\n  address = %q\n  auto_advertise = false\n}\n", f.consul.Addr())
-	f.Fleet = harness.NewFleet(t, f.block)
+	f.Fleet = harness.NewFleet(t, f.block+strings.Join(more, "\n"))
 	return f
 }
 
