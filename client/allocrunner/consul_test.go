@@ -12,10 +12,12 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/open-nomad/open-nomad/client/check"
+	clientconnect "github.com/open-nomad/open-nomad/client/connect"
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/connect"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -93,6 +95,20 @@ func (c *inConsul) checkID() string {
 		for _, s := range list {
 			for _, k := range s.Registration.Checks {
 				return k.CheckID
+			}
+		}
+	}
+	return ""
+}
+
+// serviceID returns the ID of a service.
+func (c *inConsul) serviceID(name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, list := range c.services {
+		for _, s := range list {
+			if s.Registration.Name == name {
+				return s.Registration.ID
 			}
 		}
 	}
@@ -241,19 +257,25 @@ func TestConsul_CheckRestart(t *testing.T) {
 	})
 }
 
-// TestConsul_Health checks that a deployment waits until Consul reports the checks, and what on_update changes.
+// TestConsul_Health checks that a deployment waits until Consul reports the checks, and what on_update changes. The checks of
+// a sidecar must be passing.
 func TestConsul_Health(t *testing.T) {
 	for name, tc := range map[string]struct {
 		onUpdate, status string // "" if Consul never reports the check
 		verdict          string
 		within           time.Duration
+		sidecar          string // the status of the checks of a sidecar, "" without one
 	}{
-		"passing":          {"", api.HealthPassing, "healthy", 16 * time.Second}, // reported after 5 s, then 10 s
-		"warning":          {"", api.HealthWarning, "unhealthy", time.Minute},
-		"ignored warning":  {"ignore_warnings", api.HealthWarning, "healthy", 16 * time.Second},
-		"critical":         {"ignore_warnings", api.HealthCritical, "unhealthy", time.Minute},
-		"ignored critical": {"ignore", api.HealthCritical, "healthy", 16 * time.Second},
-		"not reported":     {"ignore", "", "unhealthy", time.Minute},
+		"passing":          {"", api.HealthPassing, "healthy", 16 * time.Second, ""}, // reported after 5 s, then 10 s
+		"warning":          {"", api.HealthWarning, "unhealthy", time.Minute, ""},
+		"ignored warning":  {"ignore_warnings", api.HealthWarning, "healthy", 16 * time.Second, ""},
+		"critical":         {"ignore_warnings", api.HealthCritical, "unhealthy", time.Minute, ""},
+		"ignored critical": {"ignore", api.HealthCritical, "healthy", 16 * time.Second, ""},
+		"sidecar passing":  {"", api.HealthPassing, "healthy", 16 * time.Second, api.HealthPassing},
+		"sidecar warning":  {"ignore_warnings", api.HealthPassing, "unhealthy", time.Minute, api.HealthWarning},
+		"sidecar critical": {"ignore", api.HealthPassing, "unhealthy", time.Minute, api.HealthCritical},
+		"sidecar missing":  {"ignore", api.HealthPassing, "unhealthy", time.Minute, "missing"},
+		"not reported":     {"ignore", "", "unhealthy", time.Minute, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withConsul(t, func(t *testing.T, s *served, c *inConsul) {
@@ -262,11 +284,20 @@ func TestConsul_Health(t *testing.T) {
 				alloc.DeploymentID = nomad.NewID()
 				alloc.Job.TaskGroups[0].Update = &nomad.UpdateStrategy{HealthCheck: "checks", MinHealthyTime: 10 * time.Second,
 					HealthyDeadline: time.Minute}
+				web := alloc.Job.TaskGroups[0].Services[0]
+				if tc.sidecar != "" {
+					web.Connect = &nomad.ConsulConnect{SidecarService: &connect.SidecarService{Port: "23000"}}
+				}
 				r, _, ended := s.started(alloc)
 				start := time.Now()
 				time.Sleep(5 * time.Second)
 				if tc.status != "" {
 					c.Update(reconcile.Status{CheckID: c.checkID(), Status: tc.status})
+				}
+				for _, one := range clientconnect.SidecarChecks(web, c.serviceID(web.Name)) {
+					if tc.sidecar != "missing" {
+						c.Update(reconcile.Status{CheckID: one.ID, Status: tc.sidecar})
+					}
 				}
 				got := ""
 				for got == "" && time.Since(start) <= 2*time.Minute {

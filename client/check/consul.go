@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/open-nomad/open-nomad/client/connect"
 	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
@@ -38,6 +39,21 @@ func (t *Target) inConsul(w *service.Workload, s *nomad.Service, c *nomad.Servic
 	t.InConsul, t.Owner = true, service.Owner(w.Alloc.ID, w.Name())
 	t.ID = message.CheckID(consul.CheckID(w, s, c))
 	t.Type = strings.ToLower(t.Type)
+}
+
+func consulService(s *nomad.Service) bool {
+	return cmp.Or(s.Provider, nomad.ServiceProviderConsul) == nomad.ServiceProviderConsul
+}
+
+// sidecarTargets returns the checks of the sidecar of a service. The job does not declare them, so on_update and
+// check_restart have no effect: an allocation is healthy when all of them are passing.
+func sidecarTargets(w *service.Workload, s *nomad.Service) (out []*Target) {
+	for _, c := range connect.SidecarChecks(s, consul.ServiceID(w, s)) {
+		out = append(out, &Target{ID: message.CheckID(c.ID), Mode: message.Healthiness, Name: c.Name,
+			Service: reconcile.SidecarID(w.Env.Expand(s.Name)), Group: w.Alloc.Name, Task: w.Task, Of: keyOf(w, s),
+			InConsul: true, Owner: service.Owner(w.Alloc.ID, w.Name())})
+	}
+	return out
 }
 
 // runs reports whether this agent runs the check.

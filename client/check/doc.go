@@ -17,7 +17,7 @@
 //
 //	pending ──Consul reports it──▶ success, warning, failure ──Consul does not have it──▶ pending
 //
-// A failed request to Consul changes nothing. Only scripts are run here, in the task: at once after each start of the task,
+// The checks of the sidecar of a service in the mesh are among them. A failed request to Consul changes nothing. Only scripts are run here, in the task: at once after each start of the task,
 // then after each interval. Consul gets the result and reports it back. Results of these checks are not stored.
 // Set.Registered sets IDs in Consul that differ from those before the start of the task.
 //

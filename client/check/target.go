@@ -74,12 +74,16 @@ type HTTP struct {
 	Header                       map[string][]string
 }
 
-// Targets returns the checks of a workload, with references interpolated, in the order of the job.
+// Targets returns the checks of a workload, with references interpolated, in the order of the job. Those of the sidecar of
+// a service follow those of the service.
 func Targets(w *service.Workload) []*Target {
 	var out []*Target
 	for _, s := range w.Services {
 		for _, c := range s.Checks {
 			out = append(out, target(w, s, c))
+		}
+		if consulService(s) {
+			out = append(out, sidecarTargets(w, s)...)
 		}
 	}
 	return out
@@ -104,7 +108,7 @@ func target(w *service.Workload, s *nomad.Service, c *nomad.ServiceCheck) *Targe
 	if onUpdate == onUpdateIgnore {
 		t.Mode = message.Readiness
 	}
-	if cmp.Or(s.Provider, nomad.ServiceProviderConsul) == nomad.ServiceProviderConsul {
+	if consulService(s) {
 		t.inConsul(w, s, c)
 		return t
 	}

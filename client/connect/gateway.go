@@ -11,9 +11,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/connect"
 )
 
-// lanPort returns the label of the port that the servers add for a mesh gateway.
-func lanPort(service string) string { return "connect-mesh-" + service + "-lan" }
-
 // GatewayKind returns the kind of a gateway as it is registered, "" if it has none.
 func GatewayKind(g *connect.Gateway) api.ServiceKind {
 	switch {
@@ -47,7 +44,7 @@ func (p part) gateway(r *api.AgentServiceRegistration) error {
 // meshAddresses adds the addresses of a mesh gateway: wan is its service's, and lan that of the port inside of the
 // datacenter.
 func (p part) meshAddresses(r *api.AgentServiceRegistration) error {
-	lan, err := p.w.Network.Resolve(service.Ask{Mode: p.s.AddressMode, Address: p.expand(p.s.Address), Port: lanPort(p.s.Name)})
+	lan, err := p.w.Network.Resolve(service.Ask{Mode: p.s.AddressMode, Address: p.expand(p.s.Address), Port: connect.LANLabel(p.s.Name)})
 	if err != nil {
 		return fmt.Errorf("lan address: %w", err)
 	}

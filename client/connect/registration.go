@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/open-nomad/open-nomad/client/service"
+	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/connect"
 )
@@ -89,7 +90,7 @@ func (p part) port(literal string) (port, error) {
 // sidecar returns the registration of the proxy beside the service.
 func (p part) sidecar() (*api.AgentServiceRegistration, error) {
 	s := p.s.Connect.SidecarService
-	at, err := p.port(cmp.Or(s.Port, proxyPort(p.s.Name)))
+	at, err := p.port(cmp.Or(s.Port, connect.PortLabel(connect.RoleProxy, p.s.Name)))
 	if err != nil {
 		return nil, err
 	}
@@ -98,16 +99,37 @@ func (p part) sidecar() (*api.AgentServiceRegistration, error) {
 		return nil, err
 	}
 	out := &api.AgentServiceRegistration{Tags: p.list(s.Tags), Address: at.host, Port: at.value, Meta: p.texts(s.Meta), Proxy: proxy,
-		Checks: api.AgentServiceChecks{{Name: "Connect Sidecar Aliasing " + p.id, AliasService: p.id}}}
-	if !s.DisableDefaultTCPCheck {
-		out.Checks = append(out.Checks,
-			&api.AgentServiceCheck{Name: "Connect Sidecar Listening", TCP: at.address(), Interval: listeningEvery})
-	}
+		Checks: sidecarChecks(s, p.id, at.address())}
 	return out, nil
 }
 
-// proxyPort returns the label of the port that the servers add for the sidecar of a service.
-func proxyPort(service string) string { return "connect-proxy-" + service }
+// sidecarChecks returns the checks of the sidecar of a service, which listens at an address. As in Nomad 2.0, they have no IDs.
+func sidecarChecks(s *connect.SidecarService, service, address string) api.AgentServiceChecks {
+	out := api.AgentServiceChecks{{Name: "Connect Sidecar Aliasing " + service, AliasService: service}}
+	if !s.DisableDefaultTCPCheck {
+		out = append(out, &api.AgentServiceCheck{Name: "Connect Sidecar Listening", TCP: address, Interval: listeningEvery})
+	}
+	return out
+}
+
+// SidecarCheck is a check of a sidecar with the ID that Consul has given to it.
+type SidecarCheck struct{ ID, Name string }
+
+// SidecarChecks returns the checks of the sidecar of a service with an ID, nil without a sidecar.
+func SidecarChecks(s *nomad.Service, service string) (out []SidecarCheck) {
+	if s.Connect == nil || s.Connect.SidecarService == nil {
+		return nil
+	}
+	checks := sidecarChecks(s.Connect.SidecarService, service, "")
+	for i, c := range checks {
+		id := "service:" + reconcile.SidecarID(service)
+		if len(checks) > 1 {
+			id = fmt.Sprintf("%s:%d", id, i+1)
+		}
+		out = append(out, SidecarCheck{id, c.Name})
+	}
+	return out
+}
 
 // anyAddress returns the address with which a proxy listens on all interfaces.
 func anyAddress(host string) string {

@@ -2,6 +2,7 @@ package connect_test
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -98,7 +99,7 @@ func TestAdd(t *testing.T) {
 				t.Fatal(err)
 			}
 			sameJSON(t, r, tc.want)
-			accepted(t, r)
+			accepted(t, s, r)
 		})
 	}
 }
@@ -127,8 +128,8 @@ func sameJSON(t *testing.T, r *api.AgentServiceRegistration, want string) {
 	}
 }
 
-// accepted registers and deregisters a service in Consul. Its sidecar must appear and leave with it.
-func accepted(t *testing.T, r *api.AgentServiceRegistration) {
+// accepted registers and deregisters a service in Consul. Its sidecar must appear with its checks and leave with it.
+func accepted(t *testing.T, s *nomad.Service, r *api.AgentServiceRegistration) {
 	t.Helper()
 	a := testconsul.Start(t, testconsul.Config{Manual: true})
 	c, err := api.NewClient(&api.Config{Address: a.Addr()})
@@ -142,6 +143,17 @@ func accepted(t *testing.T, r *api.AgentServiceRegistration) {
 	proxy, ok := a.Services()[r.ID+"-sidecar-proxy"]
 	if ok != sidecar || ok && (proxy.Kind != api.ServiceKindConnectProxy || proxy.Proxy.DestinationServiceID != r.ID) {
 		t.Errorf("the sidecar in Consul is %+v, want one: %t", proxy, sidecar)
+	}
+	want := map[string]string{}
+	for _, one := range connect.SidecarChecks(s, r.ID) {
+		want[one.ID] = one.Name
+	}
+	got := map[string]string{}
+	for id, one := range a.Checks() {
+		got[id] = one.Name
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the checks in Consul are %q, want %q", got, want)
 	}
 	if err := c.Agent().ServiceDeregister(r.ID); err != nil {
 		t.Fatal(err)

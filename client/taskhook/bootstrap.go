@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/internal/consul"
+	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -95,7 +96,7 @@ func (h *bootstrapHook) bootstrap(req *TaskPrestartRequest, role connect.Role) *
 	b := &bootstrap{mesh: h.mesh, gateway: role.Gateway(), grpc: "unix://" + req.Env.Var("NOMAD_ALLOC_DIR") + "/tmp/" + connect.GRPCSocket}
 	b.id = catalog.ID(req.Alloc.ID, catalog.GroupWorkload(req.Alloc.TaskGroup), w.Env.Expand(s.Name), w.Env.Expand(s.PortLabel))
 	if role.Sidecar() {
-		b.id += "-sidecar-proxy"
+		b.id = reconcile.SidecarID(b.id)
 	}
 	if req.Network == nil {
 		b.grpc = h.mesh.GRPCAddress()

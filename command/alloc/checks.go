@@ -64,9 +64,10 @@ func (o *checksOptions) describe(c api.AllocCheckStatus) string {
 	return term.Pairs(rows)
 }
 
-// checkID returns the ID of a check, shortened without -verbose. All IDs in Consul have the same prefix.
+// checkID returns the ID of a check, shortened without -verbose. The IDs in Consul have the same prefix, and those of a
+// sidecar differ in the last byte.
 func (o *checksOptions) checkID(id string) string {
-	if o.detail == term.Full {
+	if o.detail == term.Full || strings.HasPrefix(id, "service:") {
 		return id
 	}
 	return o.detail.ID(strings.TrimPrefix(id, "_nomad-check-"))

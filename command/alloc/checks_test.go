@@ -15,6 +15,7 @@ func TestCheckID(t *testing.T) {
 	}{
 		{"_nomad-check-03b259dda1593b0e", term.Short, "03b259dd"},
 		{"_nomad-check-03b259dda1593b0e", term.Full, "_nomad-check-03b259dda1593b0e"},
+		{"service:_nomad-task-a-group-g-web-http-sidecar-proxy:1", term.Short, "service:_nomad-task-a-group-g-web-http-sidecar-proxy:1"},
 		{"26bcf4724cacbae9", term.Short, "26bcf472"},
 	} {
 		if got := (&checksOptions{detail: c.detail}).checkID(c.id); got != c.want {

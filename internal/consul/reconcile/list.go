@@ -71,7 +71,7 @@ func (r *Reconciler) sync(ctx context.Context) {
 	for _, id := range leftovers {
 		if r.items[id] == nil {
 			r.later(func() { r.cfg.Log.Info("service of consul is a leftover", "service", id) })
-			r.items[id] = &item{id: id, presence: present, sidecar: l.services[id+sidecarSuffix] != nil}
+			r.items[id] = &item{id: id, presence: present, sidecar: l.services[SidecarID(id)] != nil}
 		}
 	}
 	r.later(func() {
@@ -187,7 +187,7 @@ func (r *Reconciler) compare(i *item, l *list) {
 		}
 		return
 	}
-	got, sidecar := l.services[i.id], l.services[i.id+sidecarSuffix]
+	got, sidecar := l.services[i.id], l.services[SidecarID(i.id)]
 	if i.want == nil {
 		r.compareRemoved(i, got, sidecar)
 		return

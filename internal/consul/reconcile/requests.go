@@ -17,6 +17,9 @@ var errNoToken = errors.New("waiting for the Consul token of the service")
 // sidecarSuffix ends the ID that Consul gives to the sidecar of a service.
 const sidecarSuffix = "-sidecar-proxy"
 
+// SidecarID returns the ID that Consul gives to the sidecar of a service.
+func SidecarID(service string) string { return service + sidecarSuffix }
+
 // do makes a request within the time limit. All requests can be repeated. One whose connection was closed is repeated
 // once at once, because a proxy closes idle connections.
 func (r *Reconciler) do(ctx context.Context, fn func(context.Context, *api.Client) error) error {
@@ -122,7 +125,7 @@ func (r *Reconciler) repair(ctx context.Context, j *job) error {
 func (r *Reconciler) deregister(ctx context.Context, j *job) error {
 	ids := []string{j.item.id}
 	if j.sidecar {
-		ids = []string{j.item.id + sidecarSuffix, j.item.id}
+		ids = []string{SidecarID(j.item.id), j.item.id}
 	}
 	for _, id := range ids {
 		err := r.authorized(ctx, j.last, func(ctx context.Context, c *api.Client, token string) error {

@@ -119,7 +119,7 @@ func (r *Reconciler) statuses(owner string, byService map[string][]agentCheck) (
 				out = append(out, Status{c.CheckID, c.Status, c.Output})
 			}
 		}
-		for _, c := range byService[id+sidecarSuffix] {
+		for _, c := range byService[SidecarID(id)] {
 			out = append(out, Status{c.CheckID, c.Status, c.Output})
 		}
 	}
