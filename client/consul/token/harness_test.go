@@ -46,6 +46,7 @@ type world struct {
 	jwts   map[message.WIHandle]idtoken.Token
 	subs   map[message.WIHandle][]chan idtoken.Token
 	issued []string
+	logins int // with a fault
 	events []string
 }
 
@@ -55,6 +56,16 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	fault := w.fault
 	w.mu.Unlock()
 	out := httptest.NewRecorder()
+	if answer, ok := strings.CutPrefix(fault, "login: "); ok && r.URL.Path == "/v1/acl/login" {
+		w.mu.Lock()
+		w.logins++
+		w.mu.Unlock()
+		_, _ = out.WriteString(answer)
+		return out.Result(), nil
+	} else if ok && r.URL.Path == "/v1/acl/token/self" {
+		_, _ = out.WriteString("{}")
+		return out.Result(), nil
+	}
 	switch fault {
 	case "refuse":
 		return nil, syscall.ECONNREFUSED

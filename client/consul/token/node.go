@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/internal/consul"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/internal/wake"
 )
 
@@ -63,11 +64,17 @@ func (n *Node) login(ctx context.Context, params *api.ACLLoginParams) (t *api.AC
 		t, _, err = c.ACL().Login(params, (&api.WriteOptions{}).WithContext(ctx))
 		return err
 	})
-	if err == nil && (t == nil || t.SecretID == "" || t.AccessorID == "") {
+	if err == nil && (t == nil || !isID(t.SecretID) || !isID(t.AccessorID)) {
 		return nil, api.StatusError{Code: 200} // of a proxy, perhaps
 	}
 	return t, err
 }
+
+// isID reports whether a text can be an ID of a token. It becomes part of files, variables, headers, keys and logs. Those of
+// Consul are UUIDs, of which an operator may choose another form.
+func isID(text string) bool { return id().MatchString(text) }
+
+var id = pattern.Lazy(`^[!-~]{1,256}$`)
 
 // check asks the agent of Consul for a token.
 func (n *Node) check(ctx context.Context, secret string) error {
@@ -89,6 +96,9 @@ func (n *Node) logout(ctx context.Context, secret string) error {
 	return err
 }
 
+// minLife is the shortest life of a token in Consul. A shorter one would cause logins without a pause.
+const minLife = time.Minute
+
 // life returns how long a new token is valid, 0 for no end. Both times are of Consul's clock.
 func life(t *api.ACLToken) time.Duration {
 	if t.ExpirationTime == nil {
@@ -98,5 +108,5 @@ func life(t *api.ACLToken) time.Duration {
 	if from.IsZero() {
 		from = time.Now()
 	}
-	return max(t.ExpirationTime.Sub(from), time.Second)
+	return max(t.ExpirationTime.Sub(from), minLife)
 }

@@ -96,6 +96,22 @@ func TestFailures(t *testing.T) {
 			mend: func(_ *testing.T, w *world, _ *nomad.Allocation) { w.set("") },
 			want: "Consul answered with status 500", within: time.Minute,
 		},
+		"secret of two lines": {
+			fail: func(t *testing.T, w *world, _ *nomad.Allocation) {
+				w.setup(t)
+				w.set(`login: {"AccessorID":"a","SecretID":"b\nc"}`)
+			},
+			mend: func(_ *testing.T, w *world, _ *nomad.Allocation) { w.set("") },
+			want: "Consul answered with status 200", within: time.Minute,
+		},
+		"long accessor": {
+			fail: func(t *testing.T, w *world, _ *nomad.Allocation) {
+				w.setup(t)
+				w.set(`login: {"AccessorID":"` + strings.Repeat("a", 300) + `","SecretID":"b"}`)
+			},
+			mend: func(_ *testing.T, w *world, _ *nomad.Allocation) { w.set("") },
+			want: "Consul answered with status 200", within: time.Minute,
+		},
 		"no auth method": {
 			fail:  func(*testing.T, *world, *nomad.Allocation) {},
 			mend:  func(t *testing.T, w *world, _ *nomad.Allocation) { w.setup(t) },
@@ -143,6 +159,18 @@ func TestFailures(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLogin_Expired checks that a Consul whose tokens have ended already does not cause logins without a pause.
+func TestLogin_Expired(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.setup(t)
+		w.set(`login: {"AccessorID":"a","SecretID":"b","CreateTime":"2000-01-02T00:00:00Z","ExpirationTime":"2000-01-01T00:00:00Z"}`)
+		w.start(t, alloc("api", false))
+		if pass(10 * time.Minute); w.logins < 2 || w.logins > 21 {
+			t.Errorf("%d logins in 10 minutes", w.logins)
+		}
+	})
 }
 
 // TestPreflight checks that a token is used when the agent of Consul accepts it, and that one it never accepts is logged out.
