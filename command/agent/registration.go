@@ -137,10 +137,18 @@ func (a *Agent) reloadConsul(set *config.Settings) error {
 	}
 	for _, s := range settings {
 		if agent := a.consul.agent(s.Name); agent != nil {
+			before := agent.Settings().HTTP.Address
 			if err := agent.Replace(s); err != nil {
 				return fmt.Errorf("consul %q: %w", s.Name, err)
 			}
+			if now := agent.Settings().HTTP.Address; now != before {
+				a.log.Warn("the address of Consul has changed: services stay registered in the Consul at the previous address if it is "+
+					"another one, deregister them there", "cluster", s.Name, "before", before, "now", now)
+			}
 		}
+	}
+	if a.consul.services != nil {
+		a.consul.services.Refresh()
 	}
 	a.advertise(set)
 	return nil

@@ -124,6 +124,41 @@ func TestRegistration_Reload(t *testing.T) {
 	}
 }
 
+// After a reload with another address, the services are registered there at once. Those at the previous address stay, and the
+// log names it.
+func TestRegistration_Address(t *testing.T) {
+	before, now := testconsul.Start(t, testconsul.Config{}), testconsul.Start(t, testconsul.Config{})
+	file, out := write(t, inConsul(before, "", "")), &testbuffer.Buffer{}
+	a, err := build(t, out, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", clienttest.Dir(t), "-config", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	server := []string{"server nomad http passing", "server nomad rpc passing", "server nomad serf passing"}
+	untilRegistered(t, before, server...)
+	if err := os.WriteFile(file, []byte(inConsul(now, "", "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := a.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	untilRegistered(t, now, server...)
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("registered after %s, want it before the next list is due", took)
+	}
+	untilRegistered(t, before, server...)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("Run() = %v", err)
+	}
+	if log := out.String(); strings.Count(log, "before="+before.Addr()) != 1 {
+		t.Errorf("the log does not name the previous address:\n%s", log)
+	}
+}
+
 // A Consul that hangs delays neither the start nor the exit of the agent.
 func TestRegistration_Hangs(t *testing.T) {
 	c := testconsul.Start(t, testconsul.Config{})

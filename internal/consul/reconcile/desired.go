@@ -160,3 +160,17 @@ func (r *Reconciler) States(owner string) (out []State) {
 	}
 	return out
 }
+
+// Refresh lists the services of Consul now, and repeats failed requests now: the settings of the connection have changed. It
+// does not wait.
+func (r *Reconciler) Refresh() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refresh = r.syncing
+	r.syncAt = time.Now()
+	r.asking.Reset()
+	for _, i := range r.items {
+		i.retryAt = time.Time{}
+	}
+	r.wake.Send()
+}

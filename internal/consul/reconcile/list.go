@@ -41,6 +41,7 @@ func (r *Reconciler) sync(ctx context.Context) {
 		return
 	}
 	r.wake.Send()
+	defer r.refreshed()
 	if err != nil {
 		r.listFailed(fmt.Errorf("list services of consul with the token of the agent: %w", consul.Redact(err)))
 		return
@@ -78,6 +79,13 @@ func (r *Reconciler) sync(ctx context.Context) {
 		metrics.SetGauge([]string{"client", "consul", "services"}, float32(services))
 		metrics.SetGauge([]string{"client", "consul", "checks"}, float32(checks))
 	})
+}
+
+// refreshed makes the next list due if Refresh was called during the last one. The caller holds mu.
+func (r *Reconciler) refreshed() {
+	if r.refresh {
+		r.refresh, r.syncAt = false, time.Now()
+	}
 }
 
 // list asks Consul, at first whether it answers at all.

@@ -6,7 +6,7 @@
 //	   └─after 1 s, doubling to 20 s─┘                               ▲                     │
 //	                                                                 └─────a list works────┘
 //
-// A list is requested every 30 s, at once after a request without an answer, and while it fails after 1 s for each
+// A list is requested every 30 s, at once after Refresh and a request without an answer, and while it fails after 1 s for each
 // failure in a row, up to 30 s. Services are only registered while the state is up.
 //
 // A service is in one of these states:
@@ -143,6 +143,7 @@ type Reconciler struct {
 	listErr  error           // of the last list
 	others   map[string]bool // IDs of the last list that are not in items
 	syncing  bool
+	refresh  bool      // another list follows the one in progress
 	syncAt   time.Time // of the next list
 	syncedAt time.Time // when the last one began
 	failures int       // of lists, in a row

@@ -705,3 +705,28 @@ func TestList_Large(t *testing.T) {
 		}
 	})
 }
+
+// TestRefresh checks that another address is used at once, also if a list of the old one is in progress, and that what failed
+// is repeated.
+func TestRefresh(t *testing.T) {
+	for f, later := range map[fault]time.Duration{served: 10 * time.Second, hanging: 30*time.Second + 500*time.Millisecond, refused: time.Minute} {
+		t.Run(fmt.Sprint(f), func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *network) {
+				agent := n.agent(t, "")
+				r := reconcile.New(reconcile.Config{Agent: agent})
+				r.Set("a", []*reconcile.Service{service(1, "web")})
+				run(t, r)
+				wait(31 * time.Second)
+				n.set(f, "")
+				wait(later)
+				n.consul.LoseServices() // as another Consul
+				n.set(served, "")
+				r.Refresh()
+				wait(4 * time.Second) // the next list would be later
+				if got := len(n.consul.Services()); got != 1 {
+					t.Errorf("%d services in the other Consul, want 1", got)
+				}
+			})
+		})
+	}
+}
