@@ -45,6 +45,7 @@ func (f *consulFleet) running(names map[string]string, n int) map[string]string 
 // TestConsulDuties follows registrations through a canary, its promotion, an update in place that changes provider, services
 // and checks, and a stop with a delay.
 func TestConsulDuties(t *testing.T) {
+	t.Parallel() // it mostly waits
 	harness.NeedsRoot(t)
 	f := newConsulFleet(t)
 	f.join("one")
@@ -97,6 +98,7 @@ func TestConsulDuties(t *testing.T) {
 // TestConsulLostNode checks that the services of a lost node stay, beside those of the replacement, until the node is back,
 // and that the agent which comes back while Consul is down leaves nothing and registers nothing twice.
 func TestConsulLostNode(t *testing.T) {
+	t.Parallel() // it mostly waits
 	harness.NeedsRoot(t)
 	f := newConsulFleet(t, "server {\n  heartbeat_grace = \"4s\"\n  min_heartbeat_ttl = \"1s\"\n}\n")
 	one := f.join("one")

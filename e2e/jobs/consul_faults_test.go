@@ -110,6 +110,7 @@ func manyServices(tag string, names ...string) string {
 // TestConsulFaults checks what the operator of a running agent reads about each fault of Consul: a line of the log with the
 // cause and what to do. Meanwhile the task runs, and nothing is removed from Consul.
 func TestConsulFaults(t *testing.T) {
+	t.Parallel() // it mostly waits
 	harness.NeedsRoot(t)
 	p := newProxied(t)
 	defer p.Purge()
