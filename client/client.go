@@ -45,6 +45,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
 	"github.com/open-nomad/open-nomad/client/fingerprint/consul"
+	"github.com/open-nomad/open-nomad/client/fingerprint/vault"
 	"github.com/open-nomad/open-nomad/client/hoststats"
 	"github.com/open-nomad/open-nomad/client/logsink"
 	"github.com/open-nomad/open-nomad/client/netns"
@@ -131,6 +132,7 @@ type Client struct {
 	facts     fingerprint.Facts // about host; used by one goroutine at a time
 	clouds    *cloud.Detector
 	consul    *consul.Detector
+	vault     *vault.Detector
 	discovery discovery
 	mesh      *connect.Node // nil without Consul
 	drivers   *driverset.Set
@@ -248,6 +250,7 @@ func (c *Client) openParts(parts Parts) (err error) {
 	c.stats = hoststats.New(c.cfg.AllocDir, c.devices.Stats)
 	c.clouds = cloud.New(c.cfg.Clouds, c.addCloud, c.log)
 	c.consul = consul.New(c.cfg.Consul.Agents, c.changeConsul, c.log)
+	c.vault = vault.New(c.cfg.Vault, c.changeVault, c.log)
 	c.openServices()
 	c.openTokens()
 	c.openDNS()
@@ -389,6 +392,7 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.bundles.Run(ctx) })
 	group.Go(func() error { return c.clouds.Run(ctx) })
 	group.Go(func() error { return c.consul.Run(ctx) })
+	group.Go(func() error { return c.vault.Run(ctx) })
 	group.Go(func() error { return c.runCatalogue(ctx) })
 	group.Go(func() error { return c.runDNS(ctx) })
 	later, err := c.prepare(ctx)

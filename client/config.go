@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/internal/consul"
 	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
+	"github.com/open-nomad/open-nomad/internal/vault"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
@@ -51,6 +52,7 @@ type Config struct {
 	Fingerprint fingerprint.Config
 	Clouds      []cloud.Provider // whose metadata services are asked
 	Consul      Consul
+	Vault       []*vault.Cluster               // which the node detects
 	HostVolumes map[string]staticvolume.Volume // by name
 	// Networks configures the networks of allocations. New sets its directory, Check and Log.
 	Networks network.Config

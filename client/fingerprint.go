@@ -8,15 +8,17 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
 	"github.com/open-nomad/open-nomad/client/fingerprint/consul"
+	"github.com/open-nomad/open-nomad/client/fingerprint/vault"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Reload fingerprints again what can change while the agent runs: networks, memory, CNI networks and plugins, host
-// volume plugins, and Consul. It does not wait for them.
+// volume plugins, Consul and Vault. It does not wait for them.
 func (c *Client) Reload() {
 	c.reloads.Send()
 	c.consul.Again()
+	c.vault.Again()
 }
 
 // reload fingerprints again on each request until ctx ends.
@@ -72,28 +74,33 @@ func (c *Client) addCloud(facts cloud.Facts) { c.addFacts(facts.Attributes, fact
 
 // changeConsul replaces the facts of an agent of Consul.
 func (c *Client) changeConsul(change consul.Change) {
+	c.replaceFacts(change.Before, change.After)
+}
+
+// changeVault replaces the attributes of a cluster of Vault.
+func (c *Client) changeVault(change vault.Change) {
+	c.replaceFacts(consul.Facts{Attributes: change.Before}, consul.Facts{Attributes: change.After})
+}
+
+// replaceFacts replaces attributes and links of the node, and registers it again.
+func (c *Client) replaceFacts(before, after consul.Facts) {
 	c.node.update(func(n *nomad.Node) {
 		n.Links = maps.Clone(n.Links)
-		for name := range change.Before.Attributes {
+		for name := range before.Attributes {
 			delete(n.Attributes, name)
 		}
-		for name := range change.Before.Links {
+		for name := range before.Links {
 			delete(n.Links, name)
 		}
-		maps.Copy(n.Attributes, change.After.Attributes)
-		maps.Copy(n.Links, change.After.Links)
+		maps.Copy(n.Attributes, after.Attributes)
+		maps.Copy(n.Links, after.Links)
 	})
 	c.node.changed.Send()
 }
 
 // addFacts adds attributes and links to the node, and registers it again.
 func (c *Client) addFacts(attributes, links map[string]string) {
-	c.node.update(func(n *nomad.Node) {
-		maps.Copy(n.Attributes, attributes)
-		n.Links = maps.Clone(n.Links)
-		maps.Copy(n.Links, links)
-	})
-	c.node.changed.Send()
+	c.replaceFacts(consul.Facts{}, consul.Facts{Attributes: attributes, Links: links})
 }
 
 // watchDrivers reports changes of the drivers to the servers.
