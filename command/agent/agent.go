@@ -24,6 +24,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/internal/vault"
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -64,6 +65,7 @@ type Agent struct {
 	api     *httpapi.Server
 
 	consul consulParts
+	vault  []*vault.Cluster // that the client detects
 
 	signals <-chan os.Signal // signals that stop the agent; nil if not watched
 }
@@ -248,6 +250,10 @@ func (a *Agent) openClient() error {
 	a.super = supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), a.log.With(monitor.ModuleKey, "client"))
 	cfg.DNS.Keeper = a.super
 	a.clientConsul(&cfg.Consul)
+	if err := a.openVault(); err != nil {
+		return err
+	}
+	cfg.Vault = a.vault
 	cfg.OwnDirs = a.ownDirs(cfg.StateDir, cfg.AllocDir)
 	cfg.Fingerprint.Reserved.Agent = a.ownPorts()
 	list, err := a.drivers(cfg.OwnDirs)

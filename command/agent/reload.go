@@ -18,11 +18,12 @@ var reloadable = []string{"log_level", "server.raft_multiplier", "server.raft_sn
 	"consul.auto_advertise", "consul.checks_use_advertise", "consul.tags", "consul.server_service_name", "consul.client_service_name",
 	"consul.server_http_check_name", "consul.server_rpc_check_name", "consul.server_serf_check_name", "consul.client_http_check_name",
 	"consul.server_failures_before_critical", "consul.server_failures_before_warning", "consul.client_failures_before_critical",
-	"consul.client_failures_before_warning"}
+	"consul.client_failures_before_warning", "vault.address", "vault.ca_file", "vault.ca_path", "vault.cert_file", "vault.key_file",
+	"vault.tls_skip_verify", "vault.tls_server_name"}
 
 // Reload reads the flags, the configuration files and the TLS files again, and applies the
 // reloadable keys. It logs the other keys that changed. It reopens the log file and the audit
-// log, and the client detects Consul again.
+// log, and the client detects Consul and Vault again.
 func (a *Agent) Reload() error {
 	if a.reload == nil {
 		return errors.New("this agent has no configuration files to reload")
@@ -50,6 +51,9 @@ func (a *Agent) Reload() error {
 		return fmt.Errorf("reload: %w", err)
 	}
 	if err := a.reloadConsul(set); err != nil {
+		return fmt.Errorf("reload: %w", err)
+	}
+	if err := a.reloadVault(set); err != nil {
 		return fmt.Errorf("reload: %w", err)
 	}
 	a.level.Set(level)

@@ -149,7 +149,7 @@ func (s *Settings) checkClient() error {
 		errs = append(errs, s.Fault("client.chroot_env", "%v", err))
 	}
 	return errors.Join(append(errs, s.checkHostVolumes(), s.checkHostNetworks(), s.checkBridge(), s.checkArtifact(), s.checkTemplate(),
-		s.checkJoin(), s.checkOptions(), s.checkClouds(), s.checkLogSinks(), s.checkConsulAPI(), s.checkDNS(), s.checkConsul())...)
+		s.checkJoin(), s.checkOptions(), s.checkClouds(), s.checkLogSinks(), s.checkConsulAPI(), s.checkDNS(), s.checkConsul(), s.checkVault())...)
 }
 
 func (s *Settings) checkHostVolumes() error {

@@ -53,7 +53,7 @@ type Config struct {
 	Keyring                   map[string]*Keyring `hcl:"keyring,named"`
 	Eventlog                  Eventlog            `hcl:"eventlog" later:"the Windows event log"`
 	Consul                    []*Consul           `hcl:"consul,byname"`
-	Vault                     []*Vault            `hcl:"vault,byname" later:"Vault"`
+	Vault                     []*Vault            `hcl:"vault,byname"`
 }
 
 // Ports is the ports block.

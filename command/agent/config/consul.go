@@ -62,13 +62,7 @@ func (s *Settings) checkConsul() error {
 
 func (s *Settings) checkConsulBlock(c *Consul) error {
 	var errs []error
-	wrong := func(r rune) bool {
-		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
-	}
-	if c.Name == "" || len(c.Name) > maxClusterName || strings.ContainsFunc(c.Name, wrong) {
-		errs = append(errs, s.Fault("consul.name", "invalid name %q: it must have 1 to %d of the characters a-z, A-Z, 0-9, - and _",
-			c.Name, maxClusterName))
-	}
+	errs = append(errs, s.checkClusterName("consul.name", c.Name))
 	if c.Timeout <= 0 {
 		errs = append(errs, s.Fault("consul.timeout", "must be above 0"))
 	}

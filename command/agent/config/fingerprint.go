@@ -9,14 +9,16 @@ import (
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
 	"github.com/open-nomad/open-nomad/client/fingerprint/consul"
+	"github.com/open-nomad/open-nomad/client/fingerprint/vault"
 )
 
 // laterFingerprinters are fingerprinters of Nomad that this project does not implement yet.
-var laterFingerprinters = []string{"secrets_plugins", "vault"}
+var laterFingerprinters = []string{"secrets_plugins"}
 
 // knownFingerprinters returns an error if an option names an unknown fingerprinter.
 func (s *Settings) knownFingerprinters() error {
-	known := slices.Concat(fingerprint.Names(), cloud.Names(), laterFingerprinters, []string{client.PluginFingerprinter, consul.Fingerprinter})
+	known := slices.Concat(fingerprint.Names(), cloud.Names(), laterFingerprinters, []string{client.PluginFingerprinter, consul.Fingerprinter,
+		vault.Fingerprinter})
 	for _, name := range slices.Concat(s.allowedFingerprinters(), s.deniedFingerprinters()) {
 		if !slices.Contains(known, name) {
 			return s.Fault("client.options", "unknown fingerprinter %q", name)

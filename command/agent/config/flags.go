@@ -76,19 +76,24 @@ var flagTable = []flagRow{
 	{"server", "server.enabled", true},
 	{"servers", "client.servers", false},
 	{"state-dir", "client.state_dir", false},
+	{"vault-address", "vault.address", false},
+	{"vault-ca-file", "vault.ca_file", false},
+	{"vault-ca-path", "vault.ca_path", false},
+	{"vault-cert-file", "vault.cert_file", false},
+	{"vault-create-from-role", "vault.create_from_role", false},
+	{"vault-enabled", "vault.enabled", true},
+	{"vault-key-file", "vault.key_file", false},
+	{"vault-namespace", "vault.namespace", false},
+	{"vault-tls-server-name", "vault.tls_server_name", false},
+	{"vault-tls-skip-verify", "vault.tls_skip_verify", true},
 }
 
 // laterFlags maps the flags whose feature does not exist yet to the name of the feature. The agent
 // refuses them.
-var laterFlags = map[string]string{
-	"dev-vault":     "Vault",
-	"vault-address": "Vault", "vault-ca-file": "Vault", "vault-ca-path": "Vault", "vault-cert-file": "Vault",
-	"vault-create-from-role": "Vault", "vault-enabled": "Vault", "vault-key-file": "Vault", "vault-namespace": "Vault",
-	"vault-tls-server-name": "Vault", "vault-tls-skip-verify": "Vault",
-}
+var laterFlags = map[string]string{"dev-vault": "tokens of tasks in Vault"}
 
 // boolLater lists the laterFlags that take no value.
-var boolLater = []string{"dev-vault", "vault-enabled", "vault-tls-skip-verify"}
+var boolLater = []string{"dev-vault"}
 
 // Options holds the values of the flags.
 type Options struct {

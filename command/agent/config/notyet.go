@@ -43,21 +43,3 @@ type Identity struct {
 	TTL         string            `hcl:"ttl"`
 	ExtraClaims map[string]string `hcl:"extra_claims"`
 }
-
-// Vault is the vault block.
-type Vault struct {
-	Name               string   `hcl:"name" default:"default"`
-	Enabled            bool     `hcl:"enabled"`
-	CreateFromRole     string   `hcl:"create_from_role"`
-	Namespace          string   `hcl:"namespace"`
-	Address            string   `hcl:"address" default:"https://vault.service.consul:8200"`
-	JWTAuthBackendPath string   `hcl:"jwt_auth_backend_path" default:"jwt-nomad"`
-	CAFile             string   `hcl:"ca_file"`
-	CAPath             string   `hcl:"ca_path"`
-	CertFile           string   `hcl:"cert_file"`
-	KeyFile            string   `hcl:"key_file"`
-	TLSSkipVerify      bool     `hcl:"tls_skip_verify"`
-	TLSServerName      string   `hcl:"tls_server_name"`
-	DefaultIdentity    Identity `hcl:"default_identity"`
-	Token              string   `hcl:"token"`
-}
