@@ -129,3 +129,30 @@ func TestConsulLostNode(t *testing.T) {
 		t.Errorf("%d allocations run, want 1", n)
 	}
 }
+
+// TestConsulBlockRemoved checks what a restart without the consul block does: the allocation fails with the cause and what to
+// do, and its service stays in Consul, because the agent has no connection to it.
+func TestConsulBlockRemoved(t *testing.T) {
+	harness.NeedsRoot(t)
+	t.Parallel()
+	f := newConsulFleet(t)
+	one := f.join("one")
+	defer f.Purge()
+	harness.Run(t, f.Server, dutyJob("1", "", ""))
+	names := f.running(map[string]string{}, 1)
+	f.has("start", names, "a-group-g-web-80[live][]")
+	if err := one.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	harness.WriteFile(t, filepath.Join(f.Dir, "one.hcl"), "name = \"one\"\n"+harness.TestDrivers)
+	harness.Restart(t, one)
+	failed := harness.Await(t, f.Server, "duty", "failed", 1)[0]
+	var events []string
+	for _, e := range failed.TaskStates["t"].Events {
+		events = append(events, e.DisplayMessage)
+	}
+	if text := strings.Join(events, "\n"); !strings.Contains(text, "add a consul block to the configuration of the client") {
+		t.Errorf("events of the allocation:\n%s", text)
+	}
+	f.has("the block is removed", names, "a-group-g-web-80[live][]")
+}
