@@ -5,15 +5,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
-)
-
-// The kinds of tasks in the mesh, before the colon and the name of the service.
-const (
-	kindProxy       = "connect-proxy"
-	kindNative      = "connect-native"
-	kindIngress     = "connect-ingress"
-	kindTerminating = "connect-terminating"
-	kindMesh        = "connect-mesh"
+	"github.com/open-nomad/open-nomad/nomad/connect"
 )
 
 // Role is what a task is in the mesh.
@@ -25,8 +17,8 @@ type Role struct {
 // RoleOf returns the role of a task of a group. It reports false for a task outside of the mesh. A kind without its
 // service is a role with a nil Service.
 func RoleOf(group *nomad.TaskGroup, t *nomad.Task) (Role, bool) {
-	kind, name, ok := strings.Cut(string(t.Kind), ":")
-	if !ok || !slices.Contains([]string{kindProxy, kindNative, kindIngress, kindTerminating, kindMesh}, kind) {
+	kind, name := connect.ParseKind(string(t.Kind))
+	if kind == "" {
 		return Role{}, false
 	}
 	r := Role{kind: kind}
@@ -39,15 +31,15 @@ func RoleOf(group *nomad.TaskGroup, t *nomad.Task) (Role, bool) {
 }
 
 // Envoy reports whether the task runs a proxy.
-func (r Role) Envoy() bool { return r.kind != kindNative }
+func (r Role) Envoy() bool { return r.kind != connect.RoleNative }
 
 // Sidecar reports whether the task runs the proxy of a service, not a gateway.
-func (r Role) Sidecar() bool { return r.kind == kindProxy }
+func (r Role) Sidecar() bool { return r.kind == connect.RoleProxy }
 
 // Gateway returns the kind of gateway for the command that makes its configuration, "" for a sidecar.
 func (r Role) Gateway() string {
 	switch r.kind {
-	case kindIngress, kindTerminating, kindMesh:
+	case connect.RoleIngress, connect.RoleTerminating, connect.RoleMesh:
 		return strings.TrimPrefix(r.kind, "connect-")
 	}
 	return ""

@@ -6,13 +6,13 @@ import (
 	"io/fs"
 	"log/slog"
 	"slices"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/consul/token"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/connect"
 )
 
 // ConsulTokens holds the tokens of Consul of the allocation (token.Manager).
@@ -67,9 +67,9 @@ func logsIn(t *nomad.Task) bool {
 
 // serviceToken returns the token of the service that the kind of the task names, such as connect-proxy:web.
 func serviceToken(req *TaskPrestartRequest) (identity, workload string) {
-	kind, service, _ := strings.Cut(string(req.Task.Kind), ":")
+	role, service := connect.ParseKind(string(req.Task.Kind))
 	group := req.Alloc.Job.TaskGroup(req.Alloc.TaskGroup)
-	if !strings.HasPrefix(kind, "connect-") || group == nil {
+	if role == "" || group == nil {
 		return "", ""
 	}
 	for _, s := range group.Services {

@@ -128,6 +128,15 @@ func (c *connection) request(ctx context.Context, path string, query url.Values,
 
 // newClient returns a client that reads limited answers, and one for Stream. They do not follow redirects.
 func newClient(cfg *api.Config) (*api.Client, *http.Client, error) {
+	// NewClient and the code below change both. They belong to the caller, who may pass them again.
+	if cfg.HttpClient != nil {
+		own := *cfg.HttpClient
+		cfg.HttpClient = &own
+	}
+	if cfg.Transport != nil {
+		cfg.Transport = cfg.Transport.Clone()
+		cfg.Transport.TLSClientConfig = nil // of earlier settings: NewClient sets that of cfg only if there is none
+	}
 	c, err := api.NewClient(cfg)
 	if err != nil {
 		return nil, nil, err

@@ -88,6 +88,41 @@ func TestReplace(t *testing.T) {
 	}
 }
 
+// TestReplace_Own checks that the HTTP client and the transport in the settings remain as they are, for the next settings.
+func TestReplace_Own(t *testing.T) {
+	var tokens []string
+	srv := httptest.NewTLSServer(answering(&tokens))
+	defer srv.Close()
+	own := &http.Client{Transport: srv.Client().Transport}
+	a, err := consul.New(consul.Settings{HTTP: api.Config{Address: srv.URL, HttpClient: own}, Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := a.Replace(a.Settings()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := leader(a); err != nil || own.Transport != srv.Client().Transport || own.CheckRedirect != nil {
+		t.Errorf("with a client: %v, and the client of the caller is %+v", err, own)
+	}
+	s := consul.Settings{HTTP: api.Config{Address: srv.URL, Transport: &http.Transport{}}, Timeout: time.Second}
+	if a, err = consul.New(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := leader(a); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("without a CA: %v", err)
+	}
+	s = a.Settings()
+	s.HTTP.TLSConfig.InsecureSkipVerify = true
+	if err := a.Replace(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := leader(a); err != nil {
+		t.Errorf("with other TLS settings: %v", err)
+	}
+}
+
 // TestUnix checks that the address can be a socket.
 func TestUnix(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "consul.sock")

@@ -1,6 +1,9 @@
 package connect
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The roles of a task in the service mesh. The kind of a task is its role, a colon and the name of the service. The name of
 // a task that the servers add, and the labels of its ports, begin with the role too.
@@ -15,9 +18,12 @@ const (
 // Kind returns the kind of a task with a role for a service.
 func Kind(role, service string) string { return role + ":" + service }
 
-// ParseKind returns the role and the service of the kind of a task.
+// ParseKind returns the role and the service of the kind of a task, or "" for a task outside of the mesh.
 func ParseKind(kind string) (role, service string) {
 	role, service, _ = strings.Cut(kind, ":")
+	if !slices.Contains([]string{RoleProxy, RoleNative, RoleIngress, RoleTerminating, RoleMesh}, role) || service == "" {
+		return "", ""
+	}
 	return role, service
 }
 

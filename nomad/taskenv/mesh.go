@@ -3,9 +3,9 @@ package taskenv
 import (
 	"net"
 	"strconv"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/connect"
 )
 
 // upstreamIP is the address at which tasks reach the upstreams of a sidecar, whatever it listens at.
@@ -61,8 +61,8 @@ func upstreams(vars map[string]string, c *nomad.ConsulConnect) {
 func Envoy(a *nomad.Allocation, s *nomad.Service) (admin, ready string, ok bool) {
 	group := a.Job.TaskGroup(a.TaskGroup)
 	for i, t := range group.Tasks {
-		kind, name, _ := strings.Cut(string(t.Kind), ":")
-		if name != s.Name || !strings.HasPrefix(kind, "connect-") || kind == "connect-native" {
+		role, name := connect.ParseKind(string(t.Kind))
+		if name != s.Name || role == "" || role == connect.RoleNative {
 			continue
 		}
 		adminPort, readyPort := envoyAdminPort+i, envoyReadyPort+i
