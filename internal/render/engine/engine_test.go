@@ -299,6 +299,7 @@ func TestOnceEndsWithLiveData(t *testing.T) {
 
 // Changes within the minimum wait are rendered together, and at the latest after the maximum.
 func TestWait(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	w.vars.Set("a", map[string]string{"x": "0"})
 	req := w.request(`{{ with nomadVar "a" }}{{ .x }}{{ end }}`, `{{ with nomadVar "a" }}{{ .x }}{{ end }}`)

@@ -151,6 +151,7 @@ func TestManyInstances(t *testing.T) {
 
 // An answer of the wrong form is an error without its content.
 func TestMalformedInstances(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for name, body := range map[string]any{
 		"object": map[string]string{"not": canary}, "text": canary, "numbers": []int{1},
 		"bad field":   []map[string]any{{"ID": canary, "Port": canary}},
@@ -172,6 +173,7 @@ func TestMalformedInstances(t *testing.T) {
 
 // The arguments are checked before they become a part of a request, and errors do not repeat them.
 func TestBadConsulArguments(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for text, want := range map[string]string{
 		`{{ service "we b" }}`:                       "malformed argument",
 		`{{ service "../vars" }}`:                    "malformed argument",

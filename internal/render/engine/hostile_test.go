@@ -28,6 +28,7 @@ func failing(t *testing.T, req *render.Request) render.Fatal {
 
 // Every refused function is refused in all positions, whatever its arguments are.
 func TestRefusedFunctions(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	for _, name := range slices.Sorted(maps.Keys(render.RefusedFunctions())) {
 		for form, text := range map[string]string{

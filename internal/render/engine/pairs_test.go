@@ -78,6 +78,7 @@ func TestTree(t *testing.T) {
 
 // What the identity may not read is an error that names the remedy, and no value.
 func TestRefusedReads(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for text, want := range map[string]string{
 		`{{ key "a" }}`:                 "kv.block(a): the API returned status 403: Permission denied : the task's identity may not read variables",
 		`{{ keyOrDefault "a" "b" }}`:    "kv.get(a): the API returned status 403",
@@ -100,6 +101,7 @@ func TestRefusedReads(t *testing.T) {
 
 // An answer of the wrong form, or about another variable, is an error without its content.
 func TestMalformedKeys(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for name, body := range map[string]any{
 		"list": []string{canary}, "text": canary, "other path": map[string]any{"Path": "nomad/jobs/x", "Items": map[string]string{"value": canary}},
 		"numbers": map[string]any{"Path": "consul/a", "Items": map[string]int{canary: 1}},

@@ -79,6 +79,7 @@ func register(t *testing.T, a *testconsul.Agent, token string) {
 
 // TestConsulFunctions checks each function of Consul with and without ACLs.
 func TestConsulFunctions(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, acl := range []bool{false, true} {
 		a := testconsul.Start(t, testconsul.Config{Manual: true, ACL: acl})
 		root, token := "", ""
@@ -133,6 +134,7 @@ func TestConsulFunctions(t *testing.T) {
 // TestConsulHostileArguments checks that no argument leads to another route, parameter or token. The stand-in fails the test
 // for an unexpected call.
 func TestConsulHostileArguments(t *testing.T) {
+	t.Parallel() // it mostly waits
 	a := testconsul.Start(t, testconsul.Config{Manual: true})
 	w := newWorld(t)
 	for text, want := range map[string]string{

@@ -69,6 +69,7 @@ func lastOf(list []string) string {
 
 // TestConsulAnswers checks answers that are no answers of Consul: they are errors of the read, and the program goes on.
 func TestConsulAnswers(t *testing.T) {
+	t.Parallel() // it mostly waits
 	large := `[{"Key":"a","Value":"` + strings.Repeat("eHh4", 10<<18) + `"}]`
 	for name, c := range map[string]struct{ text, answer string }{
 		"garbage":       {`{{ key "a" }}`, "\x00\xff<html>"},
