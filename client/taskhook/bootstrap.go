@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/consul/api"
-
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/connect"
 	"github.com/open-nomad/open-nomad/client/hook"
@@ -129,11 +127,10 @@ func (h *bootstrapHook) await(ctx context.Context, b *bootstrap) error {
 func (h *bootstrapHook) registered(ctx context.Context, b *bootstrap) (bool, error) {
 	ctx, cancel := h.mesh.Agent.Within(ctx)
 	defer cancel()
-	all, err := h.mesh.Agent.Client().Agent().ServicesWithFilterOpts("", (&api.QueryOptions{Token: b.token}).WithContext(ctx))
-	if err != nil {
-		return false, consul.Redact(err)
-	}
-	return all[b.id] != nil, nil
+	found := false
+	list := consul.List{Agent: h.mesh.Agent, Path: "/v1/agent/services", Token: b.token}
+	err := consul.Each(ctx, list, func(id string, _ *struct{}) { found = found || id == b.id })
+	return found, consul.Redact(err)
 }
 
 // durationOf returns a duration in the meta of the node, or the default.

@@ -3,6 +3,7 @@ package taskhook_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -53,6 +54,7 @@ type meshTask struct {
 	*consulTask
 	consul  *testconsul.Agent
 	alloc   *allocdir.Dir
+	node    *nomad.Node
 	sidecar *drivers.Sidecar // as it was run
 }
 
@@ -83,6 +85,7 @@ func newMeshTask(t *testing.T, kind, script string, edit func(*nomad.TaskGroup, 
 		Job: &nomad.Job{TaskGroups: []*nomad.TaskGroup{group}}}
 	node := &nomad.Node{Meta: map[string]string{"connect.sidecar_image": "envoy:v${NOMAD_envoy_version}",
 		"consul.service_preflight_check.timeout": "50ms", "consul.service_preflight_check.base": "5ms"}}
+	m.node = node
 	if m.alloc, err = allocdir.Build(t.TempDir(), a.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -216,6 +219,26 @@ func TestBootstrap_Faults(t *testing.T) {
 	m.request.Running = true
 	if _, err := m.start(t.Context(), "envoy_bootstrap"); err != nil {
 		t.Errorf("of a task that runs: %v", err)
+	}
+}
+
+// TestBootstrap_LargeList checks that the services of others do not stop a start.
+func TestBootstrap_LargeList(t *testing.T) {
+	m := newMeshTask(t, "connect-proxy", "echo {}", unchanged)
+	m.node.Meta["consul.service_preflight_check.timeout"] = "20s"
+	m.register(t)
+	c, err := api.NewClient(&api.Config{Address: m.consul.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 {
+		tags := []string{strings.Repeat("x", consul.MaxAnswer/5)}
+		if err := c.Agent().ServiceRegister(&api.AgentServiceRegistration{ID: fmt.Sprint("large", i), Name: "large", Tags: tags}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.start(t.Context(), "envoy_bootstrap"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,11 +23,18 @@ const (
 // errValues means that an answer has more values, or a longer one, than Each reads.
 var errValues = fmt.Errorf("the answer of Consul has more than %d values, or one above %d MiB", maxValues, maxValue>>20)
 
-// Each requests a JSON object with the token of this agent, and calls fn with each of its values. Only one value at a time
+// List is a JSON object of Consul with a value for each service or check.
+type List struct {
+	Agent *Agent
+	Path  string
+	Token string // "" is the token of this agent
+}
+
+// Each requests a list and calls fn with each of its values. Only one value at a time
 // is in memory, and the size of the answer is not limited: it has what all jobs and other programs have registered, and
 // none of them may make it unreadable for the others.
-func Each[T any](ctx context.Context, a *Agent, path string, fn func(key string, v *T)) error {
-	resp, err := a.own(ctx, path)
+func Each[T any](ctx context.Context, l List, fn func(key string, v *T)) error {
+	resp, err := l.get(ctx)
 	if err != nil {
 		return err
 	}
@@ -42,7 +50,7 @@ func Each[T any](ctx context.Context, a *Agent, path string, fn func(key string,
 	d := json.NewDecoder(&objects{from: body, left: maxValues * 20})
 	switch begin, err := d.Token(); {
 	case err != nil:
-		return tooLong(err)
+		return reason(ctx, err)
 	case begin == nil:
 		return nil
 	case begin != json.Delim('{'):
@@ -51,7 +59,7 @@ func Each[T any](ctx context.Context, a *Agent, path string, fn func(key string,
 	for n := 0; d.More(); n++ {
 		key, err := d.Token()
 		if err != nil {
-			return tooLong(err)
+			return reason(ctx, err)
 		}
 		name, ok := key.(string)
 		if !ok || n == maxValues {
@@ -59,37 +67,40 @@ func Each[T any](ctx context.Context, a *Agent, path string, fn func(key string,
 		}
 		v := new(T)
 		if err := d.Decode(v); err != nil {
-			return tooLong(err)
+			return reason(ctx, err)
 		}
 		fn(name, v)
 		body.remaining = maxValue
 	}
 	if _, err := d.Token(); err != nil {
-		return tooLong(err)
+		return reason(ctx, err)
 	}
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxStatus)) // the end, so that the connection is used again
 	return err
 }
 
-// own requests a path as the library does.
-func (a *Agent) own(ctx context.Context, path string) (*http.Response, error) {
-	c := a.current.Load()
+// get requests a list as the library does.
+func (l List) get(ctx context.Context) (*http.Response, error) {
+	c := l.Agent.current.Load()
 	cfg, query := &c.settings.HTTP, url.Values{}
 	for name, value := range map[string]string{"ns": cfg.Namespace, "partition": cfg.Partition, "dc": cfg.Datacenter} {
 		if value != "" {
 			query.Set(name, value)
 		}
 	}
-	req, err := c.request(ctx, path, query, cfg.Token)
+	req, err := c.request(ctx, l.Path, query, cmp.Or(l.Token, cfg.Token))
 	if err != nil {
 		return nil, err
 	}
 	return c.stream.Do(req)
 }
 
-// tooLong replaces the error of a limit.
-func tooLong(err error) error {
-	if errors.Is(err, errTooLarge) || errors.Is(err, errObjects) {
+// reason replaces the error of a limit, and of an answer that ended with ctx.
+func reason(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, errTooLarge) || errors.Is(err, errObjects):
 		return errValues
 	}
 	return err

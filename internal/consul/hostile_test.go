@@ -155,7 +155,7 @@ func TestEach(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = consul.Each(t.Context(), a, "/v1/list", func(key string, v *value) { got = append(got, key+"="+v.ID) })
+		err = consul.Each(t.Context(), consul.List{Agent: a, Path: "/v1/list"}, func(key string, v *value) { got = append(got, key+"="+v.ID) })
 		return got, err
 	}
 	long := strings.Repeat("x", 1<<20)

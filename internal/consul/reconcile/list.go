@@ -142,7 +142,9 @@ func (r *Reconciler) tracks(id string) bool {
 
 // each requests a list with the token of the agent. begin is called before the first value, also when the request is repeated.
 func each[T any](ctx context.Context, r *Reconciler, path string, begin func() func(string, *T)) error {
-	return r.do(ctx, func(ctx context.Context, _ *api.Client) error { return consul.Each(ctx, r.cfg.Agent, path, begin()) })
+	return r.do(ctx, func(ctx context.Context, _ *api.Client) error {
+		return consul.Each(ctx, consul.List{Agent: r.cfg.Agent, Path: path}, begin())
+	})
 }
 
 // get requests a path with the token of the agent.
