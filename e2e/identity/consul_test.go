@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,26 +68,13 @@ job "shop" {
 }
 `
 
-// trustCluster makes the objects of Consul with which workloads of the cluster log in.
+// trustCluster makes the objects of Consul with which workloads of the cluster log in, as operators do.
 func trustCluster(t *testing.T, c *testconsul.Agent, jwks string) {
 	t.Helper()
-	acl := consulClient(t, c, c.Management()).ACL()
-	_, _, err := acl.AuthMethodCreate(&consul.ACLAuthMethod{Name: "nomad-workloads", Type: "jwt", TokenLocality: "local",
-		Config: map[string]any{"JWKSURL": jwks, "JWTSupportedAlgs": []string{"RS256"}, "BoundAudiences": []string{"consul.io"},
-			"ClaimMappings": map[string]string{"nomad_namespace": "nomad_namespace", "nomad_task": "nomad_task", "nomad_service": "nomad_service"}}}, nil)
-	for _, rule := range []*consul.ACLBindingRule{
-		{BindType: "service", BindName: "${value.nomad_service}", Selector: `"nomad_service" in value`},
-		{BindType: "role", BindName: "nomad-${value.nomad_namespace}-tasks", Selector: `"nomad_service" not in value`}} {
-		rule.AuthMethod = "nomad-workloads"
-		_, _, ruleErr := acl.BindingRuleCreate(rule, nil)
-		err = errors.Join(err, ruleErr)
-	}
-	policy, _, policyErr := acl.PolicyCreate(&consul.ACLPolicy{Name: "policy-nomad-tasks", Rules: `key_prefix "" { policy = "read" }`}, nil)
-	if err = errors.Join(err, policyErr); err == nil {
-		_, _, err = acl.RoleCreate(&consul.ACLRole{Name: "nomad-default-tasks", Policies: []*consul.ACLLink{{ID: policy.ID}}}, nil)
-	}
-	if err != nil {
-		t.Fatal(err)
+	cmd := exec.CommandContext(t.Context(), "nomad", "setup", "consul", "-y", "-jwks-url="+jwks)
+	cmd.Env = append(os.Environ(), "CONSUL_HTTP_ADDR="+c.Addr(), "CONSUL_HTTP_TOKEN="+c.Management())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 }
 
