@@ -156,3 +156,39 @@ func TestConsulBlockRemoved(t *testing.T) {
 	}
 	f.has("the block is removed", names, "a-group-g-web-80[live][]")
 }
+
+// TestConsulLeader checks that services are registered once if the leader is lost between the placement and the start of the
+// task, and stay while the region has no leader.
+func TestConsulLeader(t *testing.T) {
+	harness.NeedsRoot(t)
+	t.Parallel()
+	f := newConsulFleet(t)
+	f.join("one")
+	defer f.Purge()
+	registrations := func(n int) {
+		t.Helper()
+		if got := f.consul.Calls("PUT /v1/agent/service/register"); got != n {
+			t.Errorf("%d registrations, want %d", got, n)
+		}
+	}
+	again := func() {
+		t.Helper()
+		if err := f.Server.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		f.Server = harness.Restart(t, f.Server)
+	}
+	harness.Run(t, f.Server, dutyJob("1", "", ""))
+	again()
+	names := f.running(map[string]string{}, 1)
+	f.has("the leader is lost at the start", names, "a-group-g-web-80[live][]")
+	registrations(1)
+	harness.Run(t, f.Server, dutyJob("1", "", "service {\n name = \"more\"\n port = \"81\"\n address = \"127.0.0.1\"\n}\n"))
+	again()
+	f.has("the leader is lost at an update", names, "a-group-g-more-81[][]", "a-group-g-web-80[live][]")
+	f.running(names, 1)
+	registrations(2)
+	harness.Stop(t, f.Server, "duty")
+	again()
+	f.has("the leader is lost at a stop", names)
+}
