@@ -1,4 +1,4 @@
-// Package wake has the channel that wakes one goroutine.
+// Package wake has the channels that wake one goroutine (Signal), or all that wait (Broadcast).
 package wake
 
 // Signal wakes its receiver. Sends before a receive count as one.

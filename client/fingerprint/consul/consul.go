@@ -16,13 +16,13 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/consul/api"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/internal/consul"
+	"github.com/open-nomad/open-nomad/internal/wake"
 )
 
 const (
@@ -47,28 +47,16 @@ type Detector struct {
 	found  func(Change)
 	log    *slog.Logger
 
-	mu    sync.Mutex
-	again chan struct{} // closed and replaced by Again
+	again wake.Broadcast
 }
 
 // New returns a Detector. It calls found for each change of the facts, from any goroutine.
 func New(agents []*consul.Agent, found func(Change), log *slog.Logger) *Detector {
-	return &Detector{agents: agents, found: found, log: log, again: make(chan struct{})}
+	return &Detector{agents: agents, found: found, log: log}
 }
 
 // Again asks all agents now. It does not wait.
-func (d *Detector) Again() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	close(d.again)
-	d.again = make(chan struct{})
-}
-
-func (d *Detector) requested() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.again
-}
+func (d *Detector) Again() { d.again.Send() }
 
 // Run detects all clusters, until ctx ends.
 func (d *Detector) Run(ctx context.Context) error {
@@ -84,7 +72,7 @@ func (d *Detector) detect(ctx context.Context, c *consul.Agent) error {
 	var last Facts
 	failed := false
 	for {
-		again, wait := d.requested(), refresh
+		again, wait := d.again.Next(), refresh
 		now, left, err := facts(ctx, c)
 		switch {
 		case ctx.Err() != nil:

@@ -19,13 +19,13 @@ import (
 	"log/slog"
 	"maps"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/internal/vault"
+	"github.com/open-nomad/open-nomad/internal/wake"
 )
 
 const (
@@ -58,28 +58,16 @@ type Detector struct {
 	log      *slog.Logger
 	ask      func(context.Context, *vault.Cluster) (status, error)
 
-	mu    sync.Mutex
-	again chan struct{} // closed and replaced by Again
+	again wake.Broadcast
 }
 
 // New returns a Detector. It calls found for each change of the attributes, from any goroutine.
 func New(clusters []*vault.Cluster, found func(Change), log *slog.Logger) *Detector {
-	return &Detector{clusters: clusters, found: found, log: log, ask: ask, again: make(chan struct{})}
+	return &Detector{clusters: clusters, found: found, log: log, ask: ask}
 }
 
 // Again asks all clusters now. It does not wait.
-func (d *Detector) Again() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	close(d.again)
-	d.again = make(chan struct{})
-}
-
-func (d *Detector) requested() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.again
-}
+func (d *Detector) Again() { d.again.Send() }
 
 // Run detects all clusters, until ctx ends.
 func (d *Detector) Run(ctx context.Context) error {
@@ -94,7 +82,7 @@ func (d *Detector) Run(ctx context.Context) error {
 func (d *Detector) detect(ctx context.Context, c *vault.Cluster) error {
 	s := seen{d: d, cluster: c.Name()}
 	for {
-		again := d.requested()
+		again := d.again.Next()
 		got, err := d.ask(ctx, c)
 		if ctx.Err() != nil {
 			return ctx.Err()
