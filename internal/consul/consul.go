@@ -4,7 +4,7 @@
 // An answer is at most 16 MiB with 300,000 objects, and a redirect is an error, since the library would send the token
 // along. Redact removes the text of an answer from an error, because Consul may repeat a token in it, and adds the cause
 // and what to do. The settings can be replaced while requests run: a reload of the configuration does so. The method Stream
-// is for answers that are passed on: it does not limit them. The function Each reads a list of any size, value by value.
+// is for answers that are passed on: it does not limit them. The function Each reads a long list, value by value.
 // The package starts no goroutine.
 package consul
 

@@ -17,11 +17,13 @@ import (
 const (
 	maxValue  = 4 << 20 // bytes of one value
 	maxValues = 100_000
-	maxStatus = 4 << 10 // bytes of the text of an error
+	maxList   = 256 << 20 // bytes of all values
+	maxStatus = 4 << 10   // bytes of the text of an error
 )
 
 // errValues means that an answer has more values, or a longer one, than Each reads.
-var errValues = fmt.Errorf("the answer of Consul has more than %d values, or one above %d MiB", maxValues, maxValue>>20)
+var errValues = fmt.Errorf("the answer of Consul has more than %d values or %d MiB, or a value above %d MiB", maxValues, maxList>>20,
+	maxValue>>20)
 
 // List is a JSON object of Consul with a value for each service or check.
 type List struct {
@@ -31,8 +33,8 @@ type List struct {
 }
 
 // Each requests a list and calls fn with each of its values. Only one value at a time
-// is in memory, and the size of the answer is not limited: it has what all jobs and other programs have registered, and
-// none of them may make it unreadable for the others.
+// is in memory, and the limit of the answer is high: it has what all jobs and other programs have registered, and none of
+// them may make it unreadable for the others.
 func Each[T any](ctx context.Context, l List, fn func(key string, v *T)) error {
 	resp, err := l.get(ctx)
 	if err != nil {
@@ -46,7 +48,7 @@ func Each[T any](ctx context.Context, l List, fn func(key string, v *T)) error {
 		}
 		return api.StatusError{Code: resp.StatusCode, Body: string(text)}
 	}
-	body := &limitedBody{resp.Body, maxValue}
+	body := &limitedBody{&limitedBody{resp.Body, maxList}, maxValue}
 	d := json.NewDecoder(&objects{from: body, left: maxValues * 20})
 	switch begin, err := d.Token(); {
 	case err != nil:

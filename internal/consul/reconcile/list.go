@@ -108,8 +108,11 @@ func (r *Reconciler) list(ctx context.Context) (*list, error) {
 	err := each(ctx, r, "/v1/agent/services", func() func(string, *api.AgentService) {
 		clear(l.services)
 		return func(id string, s *api.AgentService) {
-			if r.tracks(id) {
+			switch {
+			case r.hasItem(id):
 				l.services[id] = s
+			case strings.HasPrefix(id, "_nomad-"):
+				l.services[id] = unwanted
 			}
 		}
 	})
@@ -132,9 +135,14 @@ type serviceCheck struct{ CheckID, ServiceID string }
 
 // tracks reports whether a service can be one of this agent, or the sidecar of one. What others register is not kept.
 func (r *Reconciler) tracks(id string) bool {
-	if strings.HasPrefix(id, "_nomad-") {
-		return true
-	}
+	return strings.HasPrefix(id, "_nomad-") || r.hasItem(id)
+}
+
+// unwanted is a service of which only the ID matters.
+var unwanted = &api.AgentService{}
+
+// hasItem reports whether a service is wanted or has to be removed, or is the sidecar of one.
+func (r *Reconciler) hasItem(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.items[id] != nil || r.items[strings.TrimSuffix(id, sidecarSuffix)] != nil
