@@ -96,6 +96,7 @@ const serving = `
 // TestDiscovery_NodeIsLost checks the answers of DNS and of the Consul API on two nodes while one of them hangs, is lost
 // and returns, and during an outage of the server.
 func TestDiscovery_NodeIsLost(t *testing.T) {
+	t.Parallel() // it mostly waits
 	f := harness.NewFleet(t, harness.QuickHeartbeats)
 	first := newDiscovery(t, f, "first", "192.0.2.1")
 	second := newDiscovery(t, f, "second", "192.0.2.2")
@@ -159,6 +160,7 @@ func TestDiscovery_NodeIsLost(t *testing.T) {
 // TestDiscovery_Drain checks that a drained instance has left the catalog when its task gets the signal, and DNS of
 // another node when shutdown_delay is over.
 func TestDiscovery_Drain(t *testing.T) {
+	t.Parallel() // it mostly waits
 	f := harness.NewFleet(t, harness.QuickHeartbeats)
 	first := newDiscovery(t, f, "first", "192.0.2.1")
 	defer f.Purge()
