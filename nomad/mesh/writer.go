@@ -60,7 +60,7 @@ func (w *Writer) write(ctx context.Context, e api.ConfigEntry) error {
 	defer cancel()
 	written, _, err := w.agent.Client().ConfigEntries().Set(e, (&api.WriteOptions{}).WithContext(ctx))
 	if err == nil && !written {
-		return errors.New("Consul did not accept it")
+		return errors.New("not accepted by Consul")
 	}
 	return err
 }
