@@ -1,11 +1,13 @@
 package dns_test
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	miekg "github.com/miekg/dns"
@@ -14,17 +16,29 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
+// bothProtocols listens on a port by UDP and TCP. Another program may have the port by one of them: then it tries the next.
+func bothProtocols(t *testing.T) (net.PacketConn, net.Listener) {
+	t.Helper()
+	for {
+		tcp, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		udp, err := net.ListenPacket("udp", tcp.Addr().String())
+		if err == nil {
+			return udp, tcp
+		}
+		tcp.Close()
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
+	}
+}
+
 // recursor runs a recursor by UDP and TCP on a loopback address.
 func recursor(t *testing.T, answer miekg.HandlerFunc) netip.AddrPort {
 	t.Helper()
-	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tcp, err := net.Listen("tcp", udp.LocalAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	udp, tcp := bothProtocols(t)
 	for _, s := range []*miekg.Server{{PacketConn: udp, Handler: answer}, {Listener: tcp, Handler: answer}} {
 		var wg sync.WaitGroup
 		started := make(chan struct{})
