@@ -38,6 +38,10 @@ type fleet struct {
 // usersOfNode is the number of dynamic users of a node. Users that are not returned would be missing in later rows.
 const usersOfNode = 4
 
+// firstUser is the first of them. No test of another package that runs at the same time may have the same: a user with a
+// process is not free.
+const firstUser = 85_500
+
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
 	harness.NeedsSandbox(t)
@@ -75,7 +79,7 @@ plugin "exampledevice" {
     nodes = [%q, %q]
   }
 }
-`, f.plugins, f.slice(name), 86_000+n*usersOfNode, 86_000+(n+1)*usersOfNode-1, devices[0], devices[1]))
+`, f.plugins, f.slice(name), firstUser+n*usersOfNode, firstUser+(n+1)*usersOfNode-1, devices[0], devices[1]))
 	}
 	f.first, f.second = join("first", 0), join("second", 1)
 	f.purgeAtEnd()
