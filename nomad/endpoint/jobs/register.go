@@ -223,14 +223,14 @@ func sameSpec(old, job *nomad.Job) bool {
 	return reflect.DeepEqual(old, &fresh)
 }
 
-// isStill reports whether a job is unchanged. It confirms leadership first, so that no other
-// leader can have changed it.
+// isStill reports whether the specification of a job is unchanged; its status may have changed. It confirms leadership
+// first, so that no other leader can have changed it.
 func (s *Service) isStill(ctx context.Context, old *nomad.Job) bool {
 	if s.Cluster.Confirm(ctx) != nil {
 		return false
 	}
 	now := s.Snapshot().Job(nil, old.Namespace, old.ID)
-	return now != nil && now.ModifyIndex == old.ModifyIndex
+	return now != nil && now.CreateIndex == old.CreateIndex && now.JobModifyIndex == old.JobModifyIndex && now.Stopped() == old.Stopped()
 }
 
 // evaluateUnchanged creates an evaluation for a job that did not change.
