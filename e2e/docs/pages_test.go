@@ -130,6 +130,20 @@ func anchors(text string) map[string]bool {
 	return all
 }
 
+// TestPageNavigation checks that the generator of the site has each page of the top folder, since it stops without.
+func TestPageNavigation(t *testing.T) {
+	navigation, err := os.ReadFile("../../website/generator/navigation.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pages(t) {
+		name := strings.TrimSuffix(p.name, ".md")
+		if name != "index" && !strings.Contains(name, "/") && !strings.Contains(string(navigation), "'"+name+"'") {
+			t.Errorf("website/generator/navigation.js lacks the page %s", name)
+		}
+	}
+}
+
 // TestPageLines checks that the lines of every page have at most maxLine characters, and that
 // blocks with a prompt are marked as console blocks, so that TestSnippets runs them.
 func TestPageLines(t *testing.T) {

@@ -2,7 +2,7 @@
 // A name that ends with a slash stands for all pages of that directory, sorted by title.
 export const sections = [
   { title: 'Start', pages: ['index', 'get-started', 'install', 'three-servers', 'migrate'] },
-  { title: 'Run jobs', pages: ['jobs', 'debug-a-job', 'scheduling', 'evaluations', 'logs', 'alloc-exec', 'port-forward', 'canaries', 'job-wait', 'services', 'consul', 'services-without-consul', 'consul-move', 'consul-api', 'dns', 'checks',
+  { title: 'Run jobs', pages: ['jobs', 'debug-a-job', 'scheduling', 'evaluations', 'logs', 'alloc-exec', 'port-forward', 'canaries', 'job-wait', 'services', 'consul', 'consul-connect', 'services-without-consul', 'consul-move', 'consul-api', 'dns', 'checks',
     'networking', 'variables', 'volumes', 'devices', 'data-migration', 'task-api', 'simulate'] },
   { title: 'Isolate and harden', pages: ['harden-a-node', 'isolation', 'sandbox', 'learn', 'privilege', 'sandbox-programs', 'security-model'] },
   { title: 'Identity and access', pages: ['identity', 'spiffe', 'acl', 'acl-policies', 'acl-enforcement', 'login', 'namespaces', 'quotas', 'audit'] },
