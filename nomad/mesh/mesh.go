@@ -94,7 +94,7 @@ func kind(role string, s *nomad.Service) nomad.TaskKind {
 	return nomad.TaskKind(connect.Kind(role, s.Name))
 }
 
-// addPort adds a dynamic port to the network of a group, unless the network has the label. A number is no label.
+// addPort adds a dynamic port to the network of a group, unless the network has the label. It ignores port numbers.
 func addPort(tg *nomad.TaskGroup, label string) {
 	if _, err := strconv.Atoi(label); err == nil {
 		return

@@ -60,7 +60,7 @@ func (n *Node) NewManager(cfg Config) *Manager {
 	return &Manager{node: n, cfg: cfg, more: wake.New(), workloads: map[key]*workload{}, retired: map[string]*state.ConsulToken{}}
 }
 
-// Enabled reports whether the node has Consul. Without it, there are no tokens.
+// Enabled reports whether the node has Consul. Otherwise the Manager has no tokens.
 func (m *Manager) Enabled() bool { return m != nil && m.node != nil }
 
 // needed returns the workloads of an allocation that need a token.

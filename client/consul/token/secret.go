@@ -26,7 +26,7 @@ func (s Secret) Reveal() string {
 	return *s.raw
 }
 
-// IsZero reports whether there is no secret.
+// IsZero reports whether the secret is empty.
 func (s Secret) IsZero() bool { return s.raw == nil }
 
 // String does not return the secret.

@@ -138,7 +138,7 @@ func (n *network) take() []string {
 	return out
 }
 
-// writes returns the requests since the last call that are no lists.
+// writes returns the requests since the last call, except for lists.
 func (n *network) writes() []string {
 	return slices.DeleteFunc(n.take(), func(s string) bool { return strings.HasPrefix(s, "GET") })
 }

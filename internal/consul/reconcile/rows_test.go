@@ -479,7 +479,7 @@ func TestOldList(t *testing.T) {
 	})
 }
 
-// TestOwnership_SetMeanwhile checks that a service which becomes wanted while its owner is asked for is no leftover.
+// TestOwnership_SetMeanwhile checks that a service is not a leftover if Set adds it during the call of Owns.
 func TestOwnership_SetMeanwhile(t *testing.T) {
 	bubble(t, func(t *testing.T, n *network) {
 		must(t, n.direct(t).Client().Agent().ServiceRegister(service(1, "web").Registration))
