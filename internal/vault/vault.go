@@ -41,9 +41,12 @@ const (
 
 // Settings are those of the connection to a cluster.
 type Settings struct {
-	Name    string // of the cluster
-	Address string // a URL
-	TLS     TLS
+	Name      string // of the cluster
+	Address   string // a URL
+	Namespace string // of workloads whose job does not name one; "" for the root namespace
+	AuthPath  string // the mount of the auth method for JWTs, without "auth/"
+	Role      string // of workloads whose job does not name one; "" for the default role of the auth method
+	TLS       TLS
 }
 
 // TLS are the settings of TLS. Empty ones are those of the system.

@@ -1,0 +1,31 @@
+// Package vault has what servers know of clusters of Vault and OpenBao: whether jobs may use a cluster, and the identity
+// with which its tasks log in. The servers never send a request to Vault for a job.
+//
+// The package starts no goroutine.
+package vault
+
+import "github.com/open-nomad/open-nomad/nomad"
+
+// DefaultCluster is the name of the cluster that jobs can use.
+const DefaultCluster = "default"
+
+// Cluster is what the configuration of a server says about a cluster.
+type Cluster struct {
+	Enabled bool // otherwise jobs with a vault block are refused
+	// DefaultIdentity is the identity of tasks that do not have one for the cluster. Its name is not set. nil adds none.
+	DefaultIdentity *nomad.WorkloadIdentity
+	// ExtraClaims are added to each identity for the cluster. Their values can contain variables, such as ${job.id}.
+	ExtraClaims map[string]string
+}
+
+// Clusters are the clusters of a configuration by their names.
+type Clusters map[string]*Cluster
+
+// Enabled reports whether jobs may use a cluster.
+func (c Clusters) Enabled(name string) bool { return c[name] != nil && c[name].Enabled }
+
+// identityPrefix begins the name of an identity for Vault.
+const identityPrefix = "vault_"
+
+// IdentityName returns the name of the identity with which a task logs in to a cluster.
+func IdentityName(cluster string) string { return identityPrefix + cluster }
