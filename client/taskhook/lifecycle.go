@@ -71,7 +71,6 @@ type TaskPrestartRequest struct {
 	Task          *nomad.Task
 	Resources     *nomad.AllocatedTaskResources
 	NomadToken    idtoken.Token  // the task's default identity
-	VaultToken    string         // empty, since there is no Vault hook
 	Owner         Owner          // as set by the previous hooks
 	Dir           *allocdir.Task // nil before the directory hook, or if that failed for a running task
 	Env           *taskenv.Env   // as built by the previous hooks
@@ -89,6 +88,7 @@ type TaskPrestartRequest struct {
 // TaskPrestartResponse is the output of a Prestart hook. Nil fields change nothing.
 type TaskPrestartResponse struct {
 	Env     map[string]string // replaces the hook's previous variables
+	Below   bool              // the hook's variables are below the task's env block, in every start of the task
 	HostEnv map[string]string // used only for names that nothing else sets
 	Paths   *taskenv.Paths    // the directories as the task sees them
 	Dir     *allocdir.Task    // open until the next start or the end

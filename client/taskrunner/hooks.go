@@ -72,6 +72,9 @@ func (r *Runner) take(hook string, resp *taskhook.TaskPrestartResponse) {
 	if resp.ArtifactDigests != nil {
 		r.record.update(func(s *nomad.TaskState) { s.ArtifactDigests = resp.ArtifactDigests }, nil)
 	}
+	if resp.Below {
+		r.env.SetBelow(hook)
+	}
 	if resp.Env != nil {
 		r.env.SetHook(hook, resp.Env)
 	}

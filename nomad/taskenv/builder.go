@@ -1,9 +1,9 @@
 // Package taskenv builds the environment of a task and interpolates ${...} references in the
 // job, as in Nomad 2.0.
 //
-// Layers, from lowest to highest precedence: built-in variables, meta, host environment (only
-// names that nothing else sets, never NOMAD_*), the task's env block, hooks. Values of the env
-// block may refer to the lower layers.
+// Layers, from lowest to highest precedence: built-in variables, meta, hooks below the env block,
+// host environment (only names that nothing else sets, never NOMAD_*), the task's env block, other
+// hooks. Values of the env block may refer to the lower layers.
 //
 // References: ${NAME} and ${env.NAME} are variables of the task. ${attr.x} and ${meta.x} are
 // attributes and meta of the node; ${node.unique.id} and others are its fields. Unknown
@@ -49,13 +49,14 @@ type Builder struct {
 	most    int // bytes that references insert at once
 	host    map[string]map[string]string
 	hooks   map[string]map[string]string
-	order   []string // hooks in the order of their first call
+	below   map[string]bool // hooks whose variables are below the task's env block
+	order   []string        // hooks in the order of their first call
 }
 
 // New returns a Builder for a task.
 func New(s Subject) *Builder {
 	return &Builder{
-		subject: s, most: maxInserted, host: map[string]map[string]string{}, hooks: map[string]map[string]string{},
+		subject: s, most: maxInserted, host: map[string]map[string]string{}, hooks: map[string]map[string]string{}, below: map[string]bool{},
 	}
 }
 
@@ -83,6 +84,13 @@ func (b *Builder) SetHook(hook string, env map[string]string) {
 	b.hooks[hook], b.built = maps.Clone(env), nil
 }
 
+// SetBelow puts the variables of the named hook below the task's env block, which can refer to them and replace them.
+func (b *Builder) SetBelow(hook string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.below[hook], b.built = true, nil
+}
+
 // SetHost replaces the host environment set by the named hook.
 func (b *Builder) SetHost(hook string, env map[string]string) {
 	b.mu.Lock()
@@ -106,6 +114,7 @@ func (b *Builder) build() *Env {
 	e := &Env{vars: map[string]string{}, node: nodeRefs{b.subject.Node, b.subject.Region}, paths: b.paths, inserted: newInserted(b.most)}
 	b.builtIns(e.vars)
 	b.meta(e)
+	b.copyHooks(e.vars, true)
 	for _, host := range b.host {
 		for name, value := range host {
 			if _, set := e.vars[name]; !set && !strings.HasPrefix(name, "NOMAD_") {
@@ -119,10 +128,17 @@ func (b *Builder) build() *Env {
 			e.vars[below.Expand(name)] = below.Expand(value)
 		}
 	}
-	for _, hook := range b.order {
-		maps.Copy(e.vars, b.hooks[hook])
-	}
+	b.copyHooks(e.vars, false)
 	return e
+}
+
+// copyHooks adds the variables of the hooks that are below the task's env block, or of the others.
+func (b *Builder) copyHooks(vars map[string]string, below bool) {
+	for _, hook := range b.order {
+		if b.below[hook] == below {
+			maps.Copy(vars, b.hooks[hook])
+		}
+	}
 }
 
 // meta adds the meta of job, group and task; the task has the highest precedence.

@@ -235,6 +235,24 @@ func TestBuildAfterChanges(t *testing.T) {
 	}
 }
 
+// TestBuild_Below checks that the env block can refer to the variables of a hook below it, and replaces them.
+func TestBuild_Below(t *testing.T) {
+	task := &nomad.Task{Name: "t", Env: map[string]string{"MINE": "1 ${GIVEN}", "REPLACED": "job", "ABOVE": "job"}}
+	b := taskenv.New(taskenv.Subject{Node: &nomad.Node{}, Alloc: &nomad.Allocation{}, Task: task})
+	b.SetHost("host", map[string]string{"GIVEN": "host"})
+	b.SetHook("above", map[string]string{"ABOVE": "hook"})
+	b.SetBelow("below")
+	for _, given := range []string{"first", "second"} {
+		b.SetHook("below", map[string]string{"GIVEN": given, "REPLACED": "hook"})
+		env := b.Build()
+		for name, want := range map[string]string{"GIVEN": given, "MINE": "1 " + given, "REPLACED": "job", "ABOVE": "hook"} {
+			if got := env.Var(name); got != want {
+				t.Errorf("%s = %q, want %q", name, got, want)
+			}
+		}
+	}
+}
+
 // Calls of functions in the references of a driver's config are evaluated on the node, within limits. Elsewhere they are text.
 func TestConfig_Calls(t *testing.T) {
 	env := build(subject()) // NOMAD_TASK_NAME is web, node.unique.name is n1
