@@ -24,9 +24,16 @@ type Config struct {
 	NomadRetry render.Retry
 	// ConsulRetry is for reads of Consul.
 	ConsulRetry render.Retry
+	// VaultRetry is for requests to Vault.
+	VaultRetry render.Retry
+	// VaultDefaultLease is the time after which secrets without a lease are read again; 0 is 5 minutes.
+	VaultDefaultLease time.Duration
 	// UseClientConsulToken makes all templates read Consul with the token of the agent.
 	UseClientConsulToken bool
 }
+
+// defaultVaultLease is the default of VaultDefaultLease.
+const defaultVaultLease = 5 * time.Minute
 
 // defaultBlockQueryWait is the default duration of a blocking query.
 const defaultBlockQueryWait = 5 * time.Minute

@@ -3,7 +3,7 @@ package template
 import (
 	"context"
 	"io"
-	"net"
+	"net/http"
 	"path/filepath"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
@@ -31,7 +31,7 @@ func (r *run) session(ctx context.Context, entries []*entry) *session {
 		req: r.request(entries),
 	}
 	if agent := r.t.deps.Consul; agent != nil {
-		s.consul = func(ctx context.Context, conn net.Conn) { readproxy.New(agent, r.t.deps.ConsulToken).Serve(ctx, conn) }
+		s.reads = map[string]http.Handler{readproxy.Host: &readproxy.Proxy{Agent: agent, Token: r.t.deps.ConsulToken}}
 	}
 	// Older kernels cannot restrict TCP. There the program has the network of the task.
 	if abi, err := landlock.ABI(); err == nil && abi >= landlock.ABITCP && !s.open {

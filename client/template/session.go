@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/backoff"
+	"github.com/open-nomad/open-nomad/internal/readproxy"
 	"github.com/open-nomad/open-nomad/internal/render"
 	"github.com/open-nomad/open-nomad/internal/sidecar"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -31,8 +33,8 @@ type session struct {
 	open     bool // without Landlock
 	noTCP    bool
 	req      *render.Request
-	// consul serves the reads of Consul on a connection, and closes it. nil: the program reads native data.
-	consul func(ctx context.Context, conn net.Conn)
+	// reads serve the requests to Consul and Vault, by their host. Without any, the program has no connection for them.
+	reads map[string]http.Handler
 	// content handles the text of a template. other handles the frames up to the last one.
 	content func(template int, body io.Reader, size int) error
 	other   func(f *render.Frame) error
@@ -73,7 +75,7 @@ func (s *session) run(ctx context.Context) error {
 	defer work.Wait()
 	defer cancel()
 	var stderr *os.File
-	if s.consul != nil {
+	if len(s.reads) > 0 {
 		conn, theirs, err := pair()
 		if err != nil {
 			stdin.Close() // unused
@@ -82,7 +84,7 @@ func (s *session) run(ctx context.Context) error {
 			return &startError{err}
 		}
 		stderr = theirs
-		work.Go(func() { s.consul(runCtx, conn) })
+		work.Go(func() { readproxy.Serve(runCtx, conn, s.reads) })
 	}
 	work.Go(func() {
 		defer send.Close() // its end also ends the program
@@ -140,14 +142,14 @@ func pipes() (stdin, send, receive, stdout *os.File, err error) {
 func pair() (net.Conn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("create the connection for reads of Consul: %w", err)
+		return nil, nil, fmt.Errorf("create the connection for reads of Consul and Vault: %w", err)
 	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "consul"), os.NewFile(uintptr(fds[1]), "consul")
+	ours, theirs := os.NewFile(uintptr(fds[0]), "reads"), os.NewFile(uintptr(fds[1]), "reads")
 	defer ours.Close() // FileConn has a copy
 	conn, err := net.FileConn(ours)
 	if err != nil {
 		theirs.Close() // unused
-		return nil, nil, fmt.Errorf("create the connection for reads of Consul: %w", err)
+		return nil, nil, fmt.Errorf("create the connection for reads of Consul and Vault: %w", err)
 	}
 	return conn, theirs, nil
 }

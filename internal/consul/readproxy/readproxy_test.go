@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/consul"
 	"github.com/open-nomad/open-nomad/internal/consul/readproxy"
+	connection "github.com/open-nomad/open-nomad/internal/readproxy"
 	"github.com/open-nomad/open-nomad/internal/testconsul"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
@@ -53,7 +53,7 @@ func serve(t *testing.T, a *consul.Agent, token readproxy.Token) net.Conn {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		readproxy.New(a, token).Serve(ctx, ends[0])
+		connection.Serve(ctx, ends[0], map[string]http.Handler{readproxy.Host: &readproxy.Proxy{Agent: a, Token: token}})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -229,61 +229,23 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestLimits checks the sizes of answers and the number of requests.
+// TestLimits checks the sizes of answers.
 func TestLimits(t *testing.T) {
-	var waiting atomic.Int32
-	hold := make(chan struct{})
 	c := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "large"):
 			w.Write(bytes.Repeat([]byte("x"), 10<<20)) //nolint:errcheck // the proxy ends it
 		case strings.HasSuffix(r.URL.Path, "most"):
 			w.Write(bytes.Repeat([]byte("x"), readproxy.MaxAnswer)) //nolint:errcheck // shown by the size
-		default:
-			waiting.Add(1)
-			<-hold
 		}
 	}))
 	t.Cleanup(c.Close)
-	p := readproxy.New(agent(t, c.URL), secret("s3cret"))
-	var work sync.WaitGroup
-	defer work.Wait()
-	defer close(hold)
-	for range readproxy.MaxRequests {
-		work.Go(func() { p.ServeHTTP(httptest.NewRecorder(), get("/v1/kv/a")) })
-	}
-	testpace.Until(t, "all requests wait", func() bool { return waiting.Load() == readproxy.MaxRequests })
-	one := httptest.NewRecorder()
-	p.ServeHTTP(one, get("/v1/kv/a"))
-	if one.Code != http.StatusTooManyRequests {
-		t.Errorf("one more request: status %d", one.Code)
-	}
 	tr := client(t, serve(t, agent(t, c.URL), secret("s3cret")))
 	if a := ask(t, tr, get("/v1/kv/most")); a.err != nil || len(a.body) != readproxy.MaxAnswer {
 		t.Errorf("the largest answer has %d bytes, %v", len(a.body), a.err)
 	}
 	if a := ask(t, tr, get("/v1/kv/large")); a.err == nil || len(a.body) > readproxy.MaxAnswer+1 {
 		t.Errorf("an answer above the limit has %d bytes, %v", len(a.body), a.err)
-	}
-}
-
-// TestHostileBytes sends bytes that are not HTTP/2. The proxy closes the connection.
-func TestHostileBytes(t *testing.T) {
-	for name, text := range map[string]string{
-		"garbage":       strings.Repeat("\x00\xff", 4000),
-		"HTTP/1":        "GET /v1/agent/self HTTP/1.1\r\nHost: x\r\n\r\n",
-		"preface":       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + strings.Repeat("\xff", 100),
-		"a panic trace": "panic: runtime error\n\ngoroutine 1 [running]:\n",
-	} {
-		conn := serve(t, agent(t, "127.0.0.1:1"), secret("s3cret"))
-		_, _ = conn.Write([]byte(text)) // the proxy may be faster
-		if name == "a panic trace" {
-			conn.(*net.UnixConn).CloseWrite() //nolint:errcheck // as the end of a program
-		}
-		got, err := io.ReadAll(conn)
-		if strings.Contains(string(got), "s3cret") || strings.Contains(string(got), "of-the-agent") {
-			t.Errorf("%s: answer %q, %v", name, got, err)
-		}
 	}
 }
 

@@ -40,13 +40,6 @@ var headers = []string{"Content-Type", "X-Consul-Index", "X-Consul-KnownLeader",
 
 // ServeHTTP sends an allowed request to Consul and streams the answer.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
-	default:
-		http.Error(w, "too many requests at the same time", http.StatusTooManyRequests)
-		return
-	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil || r.Method != http.MethodGet || !allowed(r.URL.Path, query) {
 		http.Error(w, refused, http.StatusForbidden)

@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/render"
 )
 
-// maxConsulQueries is the maximum number of queries to Consul at the same time. It is below the limit of the proxy,
-// readproxy.MaxRequests of internal/consul, where a query that has ended here can still run.
+// maxConsulQueries is the maximum number of queries to Consul at the same time. With maxVaultQueries, it is below the limit
+// of the connection, MaxRequests of internal/readproxy, where a query that has ended here can still run.
 const maxConsulQueries = 48
 
 // consulReader reads data of Consul with the queries of consul-template. The functions of the library make the queries,

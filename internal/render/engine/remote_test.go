@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/consul"
 	"github.com/open-nomad/open-nomad/internal/consul/readproxy"
+	connection "github.com/open-nomad/open-nomad/internal/readproxy"
 	"github.com/open-nomad/open-nomad/internal/render"
 	"github.com/open-nomad/open-nomad/internal/testconsul"
 )
@@ -49,7 +51,8 @@ func startConsul(t *testing.T, addr, token string, req *render.Request) *program
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		readproxy.New(a, readproxy.Token{Secret: func() string { return token }}).Serve(ctx, ours)
+		p := &readproxy.Proxy{Agent: a, Token: readproxy.Token{Secret: func() string { return token }}}
+		connection.Serve(ctx, ours, map[string]http.Handler{readproxy.Host: p})
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -24,6 +24,12 @@ import (
 //
 // The socket has a name of the kernel's choice. A connection of another process is closed.
 
+// consulHost and vaultHost are the hosts of requests on the connection to the agent.
+const (
+	consulHost = "consul"
+	vaultHost  = "vault"
+)
+
 // connectConsul returns the clients for the queries of the library.
 func connectConsul(ctx context.Context, node string) (*dependency.ClientSet, error) {
 	// Another process with the user of the task must not take the connection from this one.
@@ -63,7 +69,9 @@ func agentConn(ctx context.Context) (http.RoundTripper, error) {
 // handler sends requests to the agent. It answers the one for the name of the node itself.
 func handler(agent http.RoundTripper, node string) http.Handler {
 	proxy := &httputil.ReverseProxy{
-		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "consul" },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", consulHost, consulHost
+		},
 		Transport: agent,
 		ErrorLog:  log.New(io.Discard, "", 0),
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
