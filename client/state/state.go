@@ -17,6 +17,7 @@
 //	allocations/<id>/task-<name>/task_state   nomad.TaskState
 //	check_results/<alloc id>_<check id>       message.CheckQueryResult
 //	consul_tokens/<alloc id>_<accessor>       ConsulToken; builds without this bucket ignore it
+//	vault_tokens/<alloc id>_<id>              VaultToken; builds without this bucket ignore it
 //	host_volumes_to_create/<id>               message.ClientHostVolumeState
 //
 // One goroutine writes. Each commit contains everything that is queued when it begins. Methods

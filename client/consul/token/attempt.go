@@ -34,7 +34,7 @@ func (a *attempts) attempt(ctx context.Context, what action) time.Duration {
 	if wait := time.Until(a.notBefore); wait > 0 {
 		return wait
 	}
-	if what == login && a.jwt.IsZero() {
+	if what == logIn && a.jwt.IsZero() {
 		return idle // until the identity arrives
 	}
 	var err *failure
@@ -49,12 +49,12 @@ func (a *attempts) attempt(ctx context.Context, what action) time.Duration {
 	case err == nil:
 		a.retry.Reset()
 		a.slow.Reset()
-		if what == login {
+		if what == logIn {
 			a.succeeded()
 		}
 		return 0
 	}
-	if what == login {
+	if what == logIn {
 		a.report(err)
 	}
 	wait := a.retry.Next()

@@ -65,7 +65,7 @@ type action int
 const (
 	nothing action = iota
 	check          // ask Consul whether it has the token
-	login          // get a new token
+	logIn          // get a new token
 )
 
 // next returns what the workload needs, and when.
@@ -75,11 +75,11 @@ func (w *workload) next() (time.Duration, action) {
 	t := w.token
 	switch {
 	case t == nil:
-		return 0, login
+		return 0, logIn
 	case w.doubt || !t.Ready:
 		return 0, check
 	case w.stale:
-		return 0, login
+		return 0, logIn
 	case t.Expires.IsZero():
 		return idle, nothing
 	}
@@ -87,7 +87,7 @@ func (w *workload) next() (time.Duration, action) {
 	if wait := time.Until(t.Created.Add(half + time.Duration(w.spread*float64(half/5)))); wait > 0 {
 		return wait, nothing
 	}
-	return 0, login
+	return 0, logIn
 }
 
 // idle is how long a workload waits that needs nothing.
