@@ -1,0 +1,186 @@
+// Package readproxy sends the requests of a task's templates to Vault, with the token of the task. It is a handler for
+// internal/readproxy, which has the connection to the program that renders the templates.
+//
+//	request of the program ──routes──▶ Proxy ──adds token and namespace──▶ Vault
+//	                          │          └─ 403: another login, once ──▶ Vault
+//	                          └─ anything else: status 403, nothing is sent
+//
+// The program gets neither the token nor what would contain it. So requests that answer with the token of the caller, or
+// that end it, are refused, and so is most of sys/: see routes.go. All other reads, lists and writes pass. The policies of
+// the token decide about them, as for the task itself. A proxy never gives more than this token.
+//
+// Headers of the program are dropped. Only the renewal of a token that a template has created has that token. Paths with
+// the segments "." and ".." and with control characters are refused. A redirect is an error. The text of an error of Vault
+// is replaced, because Vault may repeat a token in it. Response wrapping is not possible.
+//
+// An answer has at most vault.MaxAnswer bytes and is streamed, a request has maxBody. At most maxRequests of a program run
+// at a time, and each ends with its time limit or with the connection.
+//
+// The package starts no goroutine.
+package readproxy
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/hashicorp/vault/api"
+
+	"github.com/open-nomad/open-nomad/internal/vault"
+)
+
+const (
+	// Host is the host of the requests on the connection of a program.
+	Host = "vault"
+	// Timeout limits a request, with its repetitions.
+	Timeout = 60 * time.Second
+	// maxRequests limits the requests of a program that run at the same time. Others get status 429.
+	maxRequests = 32
+	// maxBody limits the body of a request, in bytes.
+	maxBody = 512 << 10
+)
+
+// Token is the token that the requests get. It is asked for each request, so that a new one is used at once.
+type Token struct {
+	// Secret returns the current secret, or "" before the first login. nil: the task has no vault block.
+	Secret func() string
+	// Rejected is called after status 403. It reports whether another secret is now current.
+	Rejected  func(ctx context.Context, secret string) bool
+	Namespace string // "" for that of the cluster
+}
+
+// Proxy sends the requests of one program to Vault.
+type Proxy struct {
+	cluster *vault.Cluster
+	token   Token
+	slots   chan struct{} // one per running request
+}
+
+// New returns the proxy of a program.
+func New(cluster *vault.Cluster, token Token) *Proxy {
+	return &Proxy{cluster: cluster, token: token, slots: make(chan struct{}, maxRequests)}
+}
+
+// ServeHTTP sends an allowed request to Vault and streams the answer.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	default:
+		fail(w, http.StatusTooManyRequests, "too many requests at the same time")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), Timeout)
+	defer cancel()
+	req, status, text := p.request(w, r)
+	if req == nil {
+		fail(w, status, text)
+		return
+	}
+	resp, err := p.send(ctx, req)
+	if resp != nil && resp.Body != nil {
+		defer resp.Body.Close()
+	}
+	if err != nil {
+		status, text = explain(ctx, err)
+		fail(w, status, text)
+		return
+	}
+	if resp.StatusCode == http.StatusNoContent {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if _, err := io.Copy(w, resp.Body); err != nil {
+		panic(http.ErrAbortHandler) // the status is sent already, so only a broken stream shows that the answer is incomplete
+	}
+}
+
+// request is a request of the program that may be sent.
+type request struct {
+	method, path string
+	query        url.Values
+	body         []byte
+	secret       string // of a token that a template has created; "" for the token of the task
+}
+
+// request returns the request of the program, or the status and the text of its refusal.
+func (p *Proxy) request(w http.ResponseWriter, r *http.Request) (req *request, status int, text string) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, http.StatusForbidden, malformed
+	}
+	if why := refusal(r.Method, r.URL.Path, query); why != "" {
+		return nil, http.StatusForbidden, why
+	}
+	if p.token.Secret == nil {
+		return nil, http.StatusForbidden, noBlock
+	}
+	own := p.token.Secret()
+	if own == "" {
+		return nil, http.StatusServiceUnavailable, noLogin
+	}
+	req = &request{method: r.Method, path: r.URL.Path, query: query}
+	if r.URL.Path == renewSelf {
+		if req.secret = r.Header.Get(api.AuthHeaderName); req.secret == "" || req.secret == own {
+			return nil, http.StatusForbidden, ownToken
+		}
+	}
+	if r.Method == http.MethodPut {
+		// A program that does not send its body blocks only one of its own requests. The deadline is a second limit.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(Timeout))
+		req.body, err = io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+		if err != nil || len(req.body) > maxBody {
+			return nil, http.StatusRequestEntityTooLarge, tooLarge
+		}
+	}
+	return req, 0, ""
+}
+
+// send sends a request. If Vault refuses the token of the task and another login makes a new one, it is sent again.
+func (p *Proxy) send(ctx context.Context, req *request) (*api.Response, error) {
+	secret := req.secret
+	if secret == "" {
+		secret = p.token.Secret()
+	}
+	resp, err := p.try(ctx, req, secret)
+	var status *api.ResponseError
+	if req.secret != "" || p.token.Rejected == nil || !errors.As(err, &status) || status.StatusCode != http.StatusForbidden {
+		return resp, err
+	}
+	if !p.token.Rejected(ctx, secret) {
+		return resp, err
+	}
+	if resp != nil && resp.Body != nil {
+		resp.Body.Close()
+	}
+	return p.try(ctx, req, p.token.Secret())
+}
+
+// try sends a request with a token.
+func (p *Proxy) try(ctx context.Context, req *request, secret string) (*api.Response, error) {
+	client := p.cluster.Client(secret, cmp.Or(p.token.Namespace, p.cluster.Settings().Namespace))
+	out := client.NewRequest(req.method, req.path)
+	out.Params, out.WrapTTL = req.query, "" // the library takes the TTL from the environment of the agent
+	if req.method == http.MethodPut {
+		out.BodyBytes = bytes.Clone(req.body)
+	}
+	return client.RawRequestWithContext(ctx, out) //nolint:staticcheck // no other function sends any path
+}
+
+// fail answers as Vault does.
+func fail(w http.ResponseWriter, status int, text string) {
+	body := map[string][]string{"errors": {}}
+	if text != "" {
+		body["errors"] = []string{text}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // fails only if the program is gone
+}
