@@ -52,12 +52,14 @@ type Config struct {
 	Fingerprint fingerprint.Config
 	Clouds      []cloud.Provider // whose metadata services are asked
 	Consul      Consul
-	Vault       []*vault.Cluster               // which the node detects
+	Vault       Vault
 	HostVolumes map[string]staticvolume.Volume // by name
 	// Networks configures the networks of allocations. New sets its directory, Check and Log.
 	Networks network.Config
 	// HostVolumesDir contains the dynamic host volumes, and HostVolumePluginDir their plugins.
 	HostVolumesDir, HostVolumePluginDir string
+	// CommonPluginDir contains the plugins of secret blocks, in its directory secrets.
+	CommonPluginDir string
 	// GCVolumesOnNodeGC removes the dynamic host volumes from the servers' state together with the node.
 	GCVolumesOnNodeGC bool
 	CgroupParent      string
@@ -98,6 +100,19 @@ func (c Consul) defaultAgent() *consul.Agent {
 	for _, a := range c.Agents {
 		if a.Name() == consul.DefaultCluster {
 			return a
+		}
+	}
+	return nil
+}
+
+// Vault are the clusters of Vault, which are detected. Without any, the node does not use Vault.
+type Vault []*vault.Cluster
+
+// defaultCluster returns the cluster that jobs use, or nil.
+func (v Vault) defaultCluster() *vault.Cluster {
+	for _, c := range v {
+		if c.Name() == vault.DefaultCluster {
+			return c
 		}
 	}
 	return nil

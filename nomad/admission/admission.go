@@ -34,6 +34,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/vault"
 	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
@@ -52,6 +53,7 @@ type Config struct {
 	MaxCount          int // 50,000 allocations
 	Spiffe            Spiffe
 	Consul            *consul.Services // what happens to services of provider "consul"; nil for the default setting
+	Vault             vault.Clusters   // of the configuration of the servers
 }
 
 // Admitter admits jobs in one region.

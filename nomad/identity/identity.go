@@ -35,6 +35,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/login"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
+	"github.com/open-nomad/open-nomad/nomad/vault"
 )
 
 // Leeway is the accepted clock difference between servers.
@@ -58,6 +59,8 @@ type Config struct {
 	URL string
 	// AnyAudience accepts workload identities for any audience.
 	AnyAudience bool
+	// Vault has the extra claims of identities for Vault.
+	Vault vault.Clusters
 	// Audit records signed tokens, except server identities; nil disables it. If recording is
 	// enforced and fails, the token is not returned.
 	Audit *audit.Log
@@ -69,13 +72,14 @@ type Issuer struct {
 	region string
 	url    string
 	anyAud bool
+	vault  vault.Clusters
 	audit  *audit.Log
 	seen   seen
 }
 
 // New returns an issuer.
 func New(c Config) *Issuer {
-	return &Issuer{ring: c.Ring, region: c.Region, url: c.URL, anyAud: c.AnyAudience, audit: c.Audit}
+	return &Issuer{ring: c.Ring, region: c.Region, url: c.URL, anyAud: c.AnyAudience, vault: c.Vault, audit: c.Audit}
 }
 
 // Mint signs claims with the active key, or with a key for the requested algorithm. It waits for a

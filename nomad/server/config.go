@@ -26,6 +26,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/stream"
+	"github.com/open-nomad/open-nomad/nomad/vault"
 )
 
 // Config configures a server. A zero value means the default in the comment. Region, Datacenter
@@ -133,6 +134,8 @@ type Config struct {
 	Spiffe Spiffe
 	// Consul configures what happens to jobs that use Consul.
 	Consul consul.Config
+	// Vault has the clusters of Vault that jobs can use, and the identities of their tasks.
+	Vault vault.Clusters
 	// AcceptAnyAudience accepts workload identities for other audiences in the API of this
 	// cluster, as other implementations do.
 	AcceptAnyAudience bool

@@ -174,7 +174,7 @@ func (s *Server) open() (err error) {
 		return err
 	}
 	s.issuer = identity.New(identity.Config{Ring: s.ring, Region: s.cfg.Region, URL: s.cfg.OIDCIssuer, AnyAudience: s.cfg.AcceptAnyAudience,
-		Audit: s.cfg.Audit})
+		Vault: s.cfg.Vault, Audit: s.cfg.Audit})
 	if s.svids, err = svid.New(svid.Config{Ring: s.ring, TrustDomain: s.cfg.Spiffe.TrustDomain, DNS: s.cfg.Spiffe.DNS,
 		Overlap: s.cfg.Spiffe.Overlap}); err != nil {
 		return fmt.Errorf("server: spiffe: %w", err)
@@ -191,7 +191,8 @@ func (s *Server) open() (err error) {
 		Rejections: s.cfg.PlanRejections, Log: s.log})
 	s.admission = admission.New(admission.Config{Region: s.cfg.Region, Kinds: s.cfg.Kinds, Schemas: s.schemas, OnlyOurs: s.onlyOurs,
 		Open: !s.cfg.Access.Enabled, ExplicitPrivilege: s.cfg.ExplicitPrivilege, MaxPriority: s.cfg.JobMaxPriority, MaxCount: s.cfg.JobMaxCount,
-		Spiffe: admission.Spiffe{TrustDomain: s.cfg.Spiffe.TrustDomain, DNS: s.cfg.Spiffe.DNS}, Consul: s.consul})
+		Spiffe: admission.Spiffe{TrustDomain: s.cfg.Spiffe.TrustDomain, DNS: s.cfg.Spiffe.DNS}, Consul: s.consul,
+		Vault: s.cfg.Vault})
 	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log, Admission: s.admission})
 	s.periodic = periodic.New(periodic.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log, Admission: s.admission})
 	s.drains = drain.New(drain.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})

@@ -97,6 +97,7 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 		HostVolumes: c.hostVolumes(), Metrics: s.clientMetrics(), LogSinks: sinks, GCVolumesOnNodeGC: c.GCVolumesOnNodeGC,
 		HostVolumesDir:      cmp.Or(c.HostVolumesDir, filepath.Join(dir, "host_volumes")),
 		HostVolumePluginDir: cmp.Or(c.HostVolumePluginDir, filepath.Join(dir, "host_volume_plugins")),
+		CommonPluginDir:     cmp.Or(c.CommonPluginDir, filepath.Join(dir, "common_plugins")),
 		GC: allocs.GCConfig{
 			Interval: c.GCInterval, ParallelDestroys: c.GCParallelDestroys, MaxAllocs: c.GCMaxAllocs,
 			DiskPercent: c.GCDiskUsageThreshold, InodePercent: c.GCInodeUsageThreshold,
@@ -189,6 +190,10 @@ func (s *Settings) ServerConfig(dir string) (server.Config, error) {
 	if err != nil {
 		return server.Config{}, err
 	}
+	clusters, err := s.serverVault()
+	if err != nil {
+		return server.Config{}, err
+	}
 	if s.Dev {
 		dir = ""
 	}
@@ -200,7 +205,7 @@ func (s *Settings) ServerConfig(dir string) (server.Config, error) {
 		LogStore:     logstore.Backend{Name: sv.RaftLogstore.Backend, NoFreelistSync: s.noFreelistSync()},
 		StartTimeout: sv.StartTimeout, Keyring: s.keyrings(),
 		Kinds: drivers.Table(), Workers: sv.workers(), Schedulers: sv.EnabledSchedulers, Scheduler: s.schedulerConfig(),
-		OIDCIssuer: sv.OIDCIssuer, Spiffe: sv.spiffe(), Consul: identities,
+		OIDCIssuer: sv.OIDCIssuer, Spiffe: sv.spiffe(), Consul: identities, Vault: clusters,
 		PlanRejections: plan.Rejections{Enabled: sv.PlanRejectionTracker.Enabled, Threshold: sv.PlanRejectionTracker.NodeThreshold,
 			Window: sv.PlanRejectionTracker.NodeWindow},
 		AcceptAnyAudience: sv.AcceptAnyAudience, TokensToNodes: sv.RelayTokensToNodes,

@@ -61,7 +61,8 @@ func (s *Settings) checkRole() error {
 	}
 	dirs := map[string]string{"data_dir": s.DataDir, "client.state_dir": s.Client.StateDir,
 		"client.alloc_dir": s.Client.AllocDir, "client.alloc_mounts_dir": s.Client.AllocMountsDir, "server.data_dir": s.Server.DataDir,
-		"client.host_volumes_dir": s.Client.HostVolumesDir, "client.host_volume_plugin_dir": s.Client.HostVolumePluginDir}
+		"client.host_volumes_dir": s.Client.HostVolumesDir, "client.host_volume_plugin_dir": s.Client.HostVolumePluginDir,
+		"client.common_plugin_dir": s.Client.CommonPluginDir}
 	var errs []error
 	for path, dir := range dirs {
 		if dir != "" && !filepath.IsAbs(dir) {

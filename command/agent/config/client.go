@@ -10,7 +10,7 @@ type Client struct {
 	AllocMountsDir                 string                    `hcl:"alloc_mounts_dir" later:"another directory for the mounts of allocations"`
 	HostVolumesDir                 string                    `hcl:"host_volumes_dir"`
 	HostVolumePluginDir            string                    `hcl:"host_volume_plugin_dir"`
-	CommonPluginDir                string                    `hcl:"common_plugin_dir" later:"plugins for secrets"`
+	CommonPluginDir                string                    `hcl:"common_plugin_dir"`
 	Servers                        []string                  `hcl:"servers"`
 	NodeClass                      string                    `hcl:"node_class"`
 	NodePool                       string                    `hcl:"node_pool" default:"default"`
@@ -89,9 +89,9 @@ type Template struct {
 	BlockQueryWait            time.Duration      `hcl:"block_query_wait" default:"5m"`
 	Wait                      TemplateWait       `hcl:"wait"`
 	WaitBounds                TemplateWaitBounds `hcl:"wait_bounds"`
-	ConsulRetry               ConsulRetry        `hcl:"consul_retry"`
-	VaultDefaultLeaseDuration time.Duration      `hcl:"vault_default_lease_duration" default:"5m" later:"Vault"`
-	VaultRetry                Retry              `hcl:"vault_retry" later:"Vault"`
+	ConsulRetry               UnlimitedRetry     `hcl:"consul_retry"`
+	VaultDefaultLeaseDuration time.Duration      `hcl:"vault_default_lease_duration" default:"5m"`
+	VaultRetry                UnlimitedRetry     `hcl:"vault_retry"`
 	NomadRetry                Retry              `hcl:"nomad_retry"`
 	UseClientConsulToken      bool               `hcl:"use_client_consul_token"`
 	ShareClientConsulToken    bool               `hcl:"share_client_consul_token"`
@@ -109,14 +109,15 @@ type TemplateWaitBounds struct {
 	Max string `hcl:"max"`
 }
 
-// ConsulRetry is the client.template.consul_retry block. Unlike those of Nomad, its attempts are unlimited by default.
-type ConsulRetry struct {
+// UnlimitedRetry is the client.template.consul_retry or vault_retry block. Unlike in Nomad, its attempts are unlimited by
+// default.
+type UnlimitedRetry struct {
 	Attempts   int           `hcl:"attempts" default:"0"`
 	Backoff    time.Duration `hcl:"backoff" default:"250ms"`
 	MaxBackoff time.Duration `hcl:"max_backoff" default:"1m"`
 }
 
-// Retry is the client.template.vault_retry or nomad_retry block.
+// Retry is the client.template.nomad_retry block.
 type Retry struct {
 	Attempts   int           `hcl:"attempts" default:"12"`
 	Backoff    time.Duration `hcl:"backoff" default:"250ms"`

@@ -176,6 +176,7 @@ func (o *Options) Settings() (*Settings, error) {
 	if o.dev { // files and flags cannot disable a role
 		s.Server.Enabled, s.Client.Enabled = true, true
 	}
+	s.completeVault(os.Getenv)
 	s.selectLogBackend()
 	s.adoptNone = o.adoptNone
 	if s.introToken = os.Getenv("NOMAD_CLIENT_INTRO_TOKEN"); s.introToken == "" {

@@ -33,13 +33,3 @@ type Eventlog struct {
 	Enabled bool   `hcl:"enabled"`
 	Level   string `hcl:"level" default:"error"`
 }
-
-// Identity is the consul.service_identity, consul.task_identity or vault.default_identity block.
-type Identity struct {
-	Aud         []string          `hcl:"aud"`
-	Env         bool              `hcl:"env"`
-	File        bool              `hcl:"file"`
-	Filepath    string            `hcl:"filepath"`
-	TTL         string            `hcl:"ttl"`
-	ExtraClaims map[string]string `hcl:"extra_claims"`
-}

@@ -18,12 +18,14 @@ func (s *Settings) checkTemplate() error {
 	var errs []error
 	for key, d := range map[string]time.Duration{"max_stale": t.MaxStale, "block_query_wait": t.BlockQueryWait, "wait.min": t.Wait.Min,
 		"wait.max": t.Wait.Max, "nomad_retry.backoff": t.NomadRetry.Backoff, "nomad_retry.max_backoff": t.NomadRetry.MaxBackoff,
-		"consul_retry.backoff": t.ConsulRetry.Backoff, "consul_retry.max_backoff": t.ConsulRetry.MaxBackoff} {
+		"consul_retry.backoff": t.ConsulRetry.Backoff, "consul_retry.max_backoff": t.ConsulRetry.MaxBackoff,
+		"vault_retry.backoff": t.VaultRetry.Backoff, "vault_retry.max_backoff": t.VaultRetry.MaxBackoff} {
 		if d < 0 {
 			errs = append(errs, s.Fault(at+key, "must not be negative"))
 		}
 	}
-	for key, attempts := range map[string]int{"nomad_retry": t.NomadRetry.Attempts, "consul_retry": t.ConsulRetry.Attempts} {
+	for key, attempts := range map[string]int{"nomad_retry": t.NomadRetry.Attempts, "consul_retry": t.ConsulRetry.Attempts,
+		"vault_retry": t.VaultRetry.Attempts} {
 		if attempts < 0 {
 			errs = append(errs, s.Fault(at+key+".attempts", "must not be negative: 0 is unlimited"))
 		}
@@ -32,6 +34,9 @@ func (s *Settings) checkTemplate() error {
 		errs = append(errs, s.Fault(at+"use_client_consul_token", "the templates of every job could read all that the token of this agent "+
 			"may read in Consul, which their sandbox must prevent: remove it, so that they use the identities of tasks, or also set "+
 			"share_client_consul_token = true"))
+	}
+	if t.VaultDefaultLeaseDuration <= 0 {
+		errs = append(errs, s.Fault(at+"vault_default_lease_duration", "must be above 0"))
 	}
 	if t.Wait.Min > t.Wait.Max {
 		errs = append(errs, s.Fault(at+"wait.min", "%s is above wait.max, which is %s", t.Wait.Min, t.Wait.Max))
@@ -80,8 +85,8 @@ func (s *Settings) templateConfig() (template.Config, error) {
 	return template.Config{
 		FunctionDenylist: t.denied(), DisableFileSandbox: t.DisableFileSandbox, MaxStale: t.MaxStale, BlockQueryWait: t.BlockQueryWait,
 		Wait: render.Wait{Min: t.Wait.Min, Max: t.Wait.Max}, WaitBounds: bounds,
-		NomadRetry:           render.Retry{Attempts: t.NomadRetry.Attempts, Backoff: t.NomadRetry.Backoff, MaxBackoff: t.NomadRetry.MaxBackoff},
-		ConsulRetry:          render.Retry{Attempts: t.ConsulRetry.Attempts, Backoff: t.ConsulRetry.Backoff, MaxBackoff: t.ConsulRetry.MaxBackoff},
-		UseClientConsulToken: t.UseClientConsulToken,
+		NomadRetry:  render.Retry{Attempts: t.NomadRetry.Attempts, Backoff: t.NomadRetry.Backoff, MaxBackoff: t.NomadRetry.MaxBackoff},
+		ConsulRetry: render.Retry(t.ConsulRetry), VaultRetry: render.Retry(t.VaultRetry),
+		UseClientConsulToken: t.UseClientConsulToken, VaultDefaultLease: t.VaultDefaultLeaseDuration,
 	}, nil
 }
