@@ -164,7 +164,7 @@ func TestJobForms(t *testing.T) {
 				}
 			}
 			return names
-		}, []string{"tg", "tj", "uu", "uj"}},
+		}, []string{"tg", "tj", "uu", "ug", "uj"}},
 		{"ports", `job "a" { group "g" { network {
 			port "http" { static = 80 }
 			port "rpc" { to = -1 }

@@ -77,8 +77,8 @@ func (p *parser) decodeJob(b block, job *api.Job) {
 	}
 }
 
-// decodeGroup decodes a group. Its vault block applies to tasks without a vault block,
-// and its secret blocks to tasks without secret blocks.
+// decodeGroup decodes a group. Its vault block applies to tasks without a vault block. Its
+// secret blocks apply to every task, unlike in Nomad, which repeats those of a task that has some.
 func (p *parser) decodeGroup(b block, g *api.TaskGroup) {
 	var extra struct {
 		Vault   *api.Vault    `hcl:"vault,block"`
@@ -89,10 +89,8 @@ func (p *parser) decodeGroup(b block, g *api.TaskGroup) {
 		if t.Vault == nil && extra.Vault != nil {
 			t.Vault = new(*extra.Vault)
 		}
-		if len(t.Secrets) == 0 {
-			for _, s := range extra.Secrets {
-				t.Secrets = append(t.Secrets, new(*s))
-			}
+		for _, s := range extra.Secrets {
+			t.Secrets = append(t.Secrets, new(*s))
 		}
 	}
 }

@@ -40,15 +40,6 @@ type ConsulConnect struct {
 	Gateway        *connect.Gateway
 }
 
-// Secret is a value that a secrets provider supplies to a task.
-type Secret struct {
-	Name     string
-	Provider string
-	Path     string
-	Config   map[string]any
-	Env      map[string]string
-}
-
 // The catalogs of services, and the types of checks.
 const (
 	ServiceProviderConsul = "consul"

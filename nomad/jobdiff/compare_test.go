@@ -83,6 +83,20 @@ None job j
 None job j
  None group g map[]
   None task t `},
+		{"a secret block", func(j *nomad.Job) {
+			j.TaskGroups[0].Tasks[0].Secrets = []*nomad.Secret{{Name: "s", Provider: "vault", Path: "p", Config: map[string]any{"engine": "kv"},
+				Env: map[string]string{"A": "b"}}}
+		}, `
+Edited job j
+ Edited group g map[]
+  Edited task t forces create/destroy update
+   Added {Secret}
+    Added Config[engine]: "" => "kv" 
+    Added Env[A]: "" => "b" 
+    Added Name: "" => "s" 
+    Added Path: "" => "p" 
+    Added Provider: "" => "vault" 
+`},
 		{"scalars and maps", func(j *nomad.Job) {
 			j.Priority = 60
 			j.Meta = map[string]string{"b": "2"}

@@ -46,6 +46,8 @@ var typeNames = map[reflect.Type]string{
 	reflect.TypeFor[connect.Gateway]():     "ConsulGateway",
 }
 
+var secretType = reflect.TypeFor[nomad.Secret]()
+
 // identifyingFields identify an element of a list across two versions. Elements without such a field match
 // only if they are equal.
 var identifyingFields = []string{"Name", "Label", "PortLabel", "Volume", "DestPath", "DestinationName"}
@@ -142,6 +144,10 @@ func diffStruct(name string, old, new reflect.Value) []*message.ObjectDiff {
 	for i := range was.NumField() {
 		f := was.Type().Field(i)
 		if !f.IsExported() || objectSkips[name][f.Name] || isUnset(f, was.Field(i), is.Field(i)) {
+			continue
+		}
+		if was.Type() == secretType && f.Name == "Config" { // fields of the secret, not an object as in a task
+			fields = append(fields, diffFlat(flatten(f.Name, was.Field(i)), flatten(f.Name, is.Field(i)))...)
 			continue
 		}
 		fs, os := diffValue(f.Name, was.Field(i), is.Field(i))

@@ -31,7 +31,6 @@ var (
 	absentForTasks = []feature[*nomad.Task]{
 		{"vault", "vault blocks are", func(t *nomad.Task) bool { return t.Vault != nil }},
 		{"csi_plugin", "csi_plugin blocks are", func(t *nomad.Task) bool { return t.CSIPluginConfig != nil }},
-		{"secret", "secret blocks are", func(t *nomad.Task) bool { return len(t.Secrets) > 0 }},
 	}
 )
 

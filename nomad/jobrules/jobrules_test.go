@@ -250,7 +250,6 @@ func TestAbsentFeatures(t *testing.T) {
 	for name, edit := range map[string]func(j *nomad.Job){
 		"multiregion": func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
 		"vault":       func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
-		"secret":      func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := sample("service")

@@ -21,8 +21,8 @@ const (
 )
 
 // addImplicitConstraints adds constraints for what the tasks of each group require of a node:
-// workload identities, services, signals, the plugins of its network, features that Nomad does not have, and what their
-// drivers need, such as a version of Landlock.
+// workload identities, services, signals, the plugins of its network, providers of secrets, features that Nomad does not have,
+// and what their drivers need, such as a version of Landlock.
 func addImplicitConstraints(job *nomad.Job, names *kinds.Names) {
 	for _, tg := range job.TaskGroups {
 		if needsIdentities(tg) {
@@ -33,6 +33,9 @@ func addImplicitConstraints(job *nomad.Job, names *kinds.Names) {
 		}
 		if tg.UsesSpiffe() {
 			admission.Constrain(tg, &nomad.Constraint{LTarget: "${attr." + nomad.NodeSpiffeAttribute + "}", Operand: nomad.ConstraintAttributeIsSet})
+		}
+		for _, provider := range secretProvidersOf(tg) {
+			admission.Constrain(tg, &nomad.Constraint{LTarget: "${attr." + nomad.SecretsAttribute(provider) + "}", Operand: nomad.ConstraintAttributeIsSet})
 		}
 		for _, sink := range sinksOf(tg) {
 			admission.Constrain(tg, &nomad.Constraint{LTarget: "${attr." + nomad.LogSinkAttribute(sink) + "}", Operand: nomad.ConstraintAttributeIsSet})
@@ -110,6 +113,18 @@ func sinksOf(tg *nomad.TaskGroup) []string {
 	for _, t := range tg.Tasks {
 		if t.LogConfig != nil && !t.LogConfig.Disabled {
 			out = append(out, t.LogConfig.Sinks...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// secretProvidersOf returns the providers of the secret blocks in the group, sorted.
+func secretProvidersOf(tg *nomad.TaskGroup) []string {
+	var out []string
+	for _, t := range tg.Tasks {
+		for _, s := range t.Secrets {
+			out = append(out, s.Provider)
 		}
 	}
 	slices.Sort(out)

@@ -15,12 +15,13 @@ import (
 func TestImplicitConstraintsAreAddedOnce(t *testing.T) {
 	job := &nomad.Job{TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{
 		{Name: "a", KillSignal: "SIGUSR1", Identities: []*nomad.WorkloadIdentity{{Name: "aws", ChangeSignal: "SIGHUP"}}},
-		{Name: "b", KillSignal: "SIGUSR1"},
+		{Name: "b", KillSignal: "SIGUSR1", Secrets: []*nomad.Secret{{Provider: "own"}, {Provider: "nomad"}, {Provider: "own"}}},
 	}}, {Name: "plain", Tasks: []*nomad.Task{{Name: "c"}}}}}
 	addImplicitConstraints(job, table.Names(nil))
 	addImplicitConstraints(job, table.Names(nil))
 	got := job.TaskGroups[0].Constraints
-	if len(got) != 2 || got[0].RTarget != ">= 1.7.0-a" || got[1].RTarget != "SIGHUP,SIGUSR1" {
+	if len(got) != 4 || got[0].RTarget != ">= 1.7.0-a" || got[1].RTarget != "SIGHUP,SIGUSR1" ||
+		got[2].LTarget != "${attr.plugins.secrets.nomad.version}" || got[3].LTarget != "${attr.plugins.secrets.own.version}" {
 		t.Errorf("constraints = %v", got)
 	}
 	if len(job.TaskGroups[1].Constraints) != 0 {

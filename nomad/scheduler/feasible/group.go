@@ -105,7 +105,7 @@ func (g *Group) secrets(tg *nomad.TaskGroup) {
 				continue
 			}
 			seen[s.Provider] = true
-			attribute := "plugins.secrets." + s.Provider + ".version"
+			attribute := nomad.SecretsAttribute(s.Provider)
 			g.add(false, demand{check: CheckSecrets, text: "missing secrets provider", need: fmt.Sprintf("secrets provider %q", s.Provider),
 				met: func(n *nomad.Node) bool { _, ok := n.Attributes[attribute]; return ok }})
 		}

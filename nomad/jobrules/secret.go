@@ -1,0 +1,120 @@
+package jobrules
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/pattern"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Limits of the secret blocks of a task.
+const (
+	maxSecrets    = 100
+	maxSecretPath = 1024 // bytes
+	maxSecretEnv  = 100  // variables
+)
+
+var (
+	secretName     = pattern.Lazy(`^[a-zA-Z0-9_]{1,128}$`)
+	secretProvider = pattern.Lazy(`^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,127}$`) // the name of a file
+)
+
+// validateSecrets checks the secret blocks of a task.
+func validateSecrets(t *nomad.Task, f *faults) {
+	if len(t.Secrets) > maxSecrets {
+		f.add("the task has %d secret blocks: the limit is %d", len(t.Secrets), maxSecrets)
+		return
+	}
+	seen := map[string]bool{}
+	for _, s := range t.Secrets {
+		if seen[s.Name] {
+			f.add("Duplicate secret %q found", s.Name)
+		}
+		seen[s.Name] = true
+		if s.Provider == nomad.SecretProviderVault && t.Vault == nil {
+			f.add("Secret %q has provider \"vault\" but no vault block", s.Name)
+		}
+		for _, err := range secretFaults(s) {
+			f.add("Secret %q is invalid: %v", s.Name, err)
+		}
+	}
+}
+
+// secretFaults returns the errors of a secret block.
+func secretFaults(s *nomad.Secret) (errs []error) {
+	switch {
+	case s.Name == "":
+		errs = append(errs, errors.New("secret name cannot be empty"))
+	case !secretName().MatchString(s.Name):
+		errs = append(errs, fmt.Errorf("secret name must match regex %s", secretName()))
+	}
+	switch {
+	case s.Provider == "":
+		errs = append(errs, errors.New("secret provider cannot be empty"))
+	case !secretProvider().MatchString(s.Provider):
+		errs = append(errs, fmt.Errorf("secret provider %q is not the name of a plugin, which matches %s", s.Provider, secretProvider()))
+	}
+	switch {
+	case s.Path == "":
+		errs = append(errs, errors.New("secret path cannot be empty"))
+	case len(s.Path) > maxSecretPath:
+		errs = append(errs, fmt.Errorf("secret path has %d bytes: the limit is %d", len(s.Path), maxSecretPath))
+	case strings.ContainsRune(s.Path, 0):
+		errs = append(errs, errors.New("secret path contains a NUL character"))
+	case strings.Contains(strings.ReplaceAll(s.Path, " ", ""), "${secret."):
+		errs = append(errs, errors.New("secret path refers to a secret, which other users of the node could read: paths are public"))
+	}
+	if s.Provider == "" {
+		return errs
+	}
+	if s.Plugin() {
+		return append(errs, pluginSecret(s)...)
+	}
+	if len(s.Env) > 0 {
+		errs = append(errs, fmt.Errorf("%s provider cannot use the env block", s.Provider))
+	}
+	return append(errs, builtInSecret(s)...)
+}
+
+// pluginSecret checks what only plugins have.
+func pluginSecret(s *nomad.Secret) (errs []error) {
+	if len(s.Config) > 0 {
+		errs = append(errs, fmt.Errorf("custom plugin provider %s cannot use the config block", s.Provider))
+	}
+	if len(s.Env) > maxSecretEnv {
+		return append(errs, fmt.Errorf("env has %d variables: the limit is %d", len(s.Env), maxSecretEnv))
+	}
+	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(s.Env[k], 0) {
+			errs = append(errs, fmt.Errorf("the env key %q is empty, or it contains =, or it or its value contains a NUL character", k))
+		}
+	}
+	return errs
+}
+
+// secretConfig has the keys of the config of each built-in provider.
+var secretConfig = map[string]string{
+	nomad.SecretProviderNomad: nomad.SecretConfigNamespace,
+	nomad.SecretProviderVault: nomad.SecretConfigEngine,
+}
+
+// builtInSecret checks the config of a built-in provider.
+func builtInSecret(s *nomad.Secret) (errs []error) {
+	known := secretConfig[s.Provider]
+	for _, key := range slices.Sorted(maps.Keys(s.Config)) {
+		if key != known {
+			errs = append(errs, fmt.Errorf("config has the unknown key %q: provider %s has only %s", key, s.Provider, known))
+		} else if _, ok := s.Config[key].(string); !ok {
+			errs = append(errs, fmt.Errorf("%s of config is not a string", key))
+		}
+	}
+	engines := []string{"", nomad.SecretEngineKV, nomad.SecretEngineKV2}
+	if engine := s.ConfigText(nomad.SecretConfigEngine); !slices.Contains(engines, engine) {
+		errs = append(errs, fmt.Errorf("engine is %q: use kv or kv_v2", engine))
+	}
+	return errs
+}
