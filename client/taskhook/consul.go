@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/consul/token"
 	"github.com/open-nomad/open-nomad/client/hook"
+	"github.com/open-nomad/open-nomad/client/login"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/connect"
 )
@@ -20,7 +21,7 @@ type ConsulTokens interface {
 	// Enabled reports whether the node has Consul.
 	Enabled() bool
 	consul.Tokens
-	Watch(identity, workload string) (<-chan token.Secret, func())
+	Watch(identity, workload string) (<-chan login.Secret, func())
 }
 
 // consulHook writes a token of Consul into a file of the secrets directory. A start waits for the token until the task is
@@ -112,25 +113,25 @@ func (h *consulHook) Prestart(ctx context.Context, req *TaskPrestartRequest, res
 }
 
 // first returns the token of a start. For a running task it does not wait.
-func (h *consulHook) first(ctx context.Context, tokens <-chan token.Secret, running bool) (token.Secret, error) {
+func (h *consulHook) first(ctx context.Context, tokens <-chan login.Secret, running bool) (login.Secret, error) {
 	if running {
 		select {
 		case s := <-tokens:
 			return s, nil
 		default:
-			return token.Secret{}, nil
+			return login.Secret{}, nil
 		}
 	}
 	select {
 	case s := <-tokens:
 		return s, nil
 	case <-ctx.Done():
-		return token.Secret{}, ctx.Err()
+		return login.Secret{}, ctx.Err()
 	}
 }
 
 // follow writes each newer token.
-func (h *consulHook) follow(ctx context.Context, dir *allocdir.Task, tokens <-chan token.Secret) {
+func (h *consulHook) follow(ctx context.Context, dir *allocdir.Task, tokens <-chan login.Secret) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -147,7 +148,7 @@ func (h *consulHook) follow(ctx context.Context, dir *allocdir.Task, tokens <-ch
 }
 
 // put replaces the file. Only the task's user and group can read it.
-func (h *consulHook) put(dir *allocdir.Task, s token.Secret) error {
+func (h *consulHook) put(dir *allocdir.Task, s login.Secret) error {
 	attributes := dir.Secret()
 	attributes.Mode = h.mode
 	if err := dir.Secrets().Replace(h.file, []byte(s.Reveal()), attributes); err != nil {
@@ -157,7 +158,7 @@ func (h *consulHook) put(dir *allocdir.Task, s token.Secret) error {
 }
 
 // environment returns the variables with a token, nil for none.
-func (h *consulHook) environment(s token.Secret) map[string]string {
+func (h *consulHook) environment(s login.Secret) map[string]string {
 	if s.IsZero() || len(h.env) == 0 {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/consul/token"
+	"github.com/open-nomad/open-nomad/client/login"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -22,11 +23,11 @@ import (
 )
 
 // consulTokens has a channel for each identity and workload.
-type consulTokens map[[2]string]chan token.Secret
+type consulTokens map[[2]string]chan login.Secret
 
 func (consulTokens) Enabled() bool { return true }
 
-func (c consulTokens) Watch(identity, workload string) (<-chan token.Secret, func()) {
+func (c consulTokens) Watch(identity, workload string) (<-chan login.Secret, func()) {
 	return c[[2]string{identity, workload}], func() {}
 }
 
@@ -100,9 +101,9 @@ func withConsul() *nomad.Task {
 
 // TestConsulToken checks the file and the environment of a start, and that a newer token replaces the file.
 func TestConsulToken(t *testing.T) {
-	ch := make(chan token.Secret, 1)
+	ch := make(chan login.Secret, 1)
 	c := newConsulTask(t, consulTokens{{"consul_default", "web"}: ch}, withConsul())
-	ch <- token.NewSecret("first")
+	ch <- login.NewSecret("first")
 	resp, err := c.start(t.Context(), "consul_task")
 	if err != nil {
 		t.Fatal(err)
@@ -116,8 +117,8 @@ func TestConsulToken(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	done.Go(func() { resp.Background(ctx) })
-	ch <- token.NewSecret("second")
-	ch <- token.NewSecret("third") // received: the second one was
+	ch <- login.NewSecret("second")
+	ch <- login.NewSecret("third") // received: the second one was
 	testpace.Until(t, "the third token", func() bool { return c.control.variable("CONSUL_TOKEN") == "third" })
 	if text, _ := c.file("consul_token"); text != "third" {
 		t.Errorf("file has %q after the renewal, want third", text)
@@ -149,8 +150,8 @@ func TestConsulToken_OfService(t *testing.T) {
 		"connect-proxy:none": "", "other:api": "", "": "",
 	} {
 		t.Run(kind, func(t *testing.T) {
-			ch := make(chan token.Secret, 1)
-			ch <- token.NewSecret("secret")
+			ch := make(chan login.Secret, 1)
+			ch <- login.NewSecret("secret")
 			c := newConsulTask(t, consulTokens{{"consul-service_api-http", ""}: ch}, &nomad.Task{Kind: nomad.TaskKind(kind)})
 			resp, err := c.start(t.Context(), "consul_si_token")
 			if err != nil || resp.Env != nil {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/connect"
-	"github.com/open-nomad/open-nomad/client/consul/token"
+	"github.com/open-nomad/open-nomad/client/login"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/internal/consul"
@@ -43,9 +43,9 @@ func (serviceTokens) Token(string, string) func() string {
 	return func() string { return serviceSecret }
 }
 
-func (serviceTokens) Watch(string, string) (<-chan token.Secret, func()) {
-	ch := make(chan token.Secret, 1)
-	ch <- token.NewSecret(serviceSecret)
+func (serviceTokens) Watch(string, string) (<-chan login.Secret, func()) {
+	ch := make(chan login.Secret, 1)
+	ch <- login.NewSecret(serviceSecret)
 	return ch, func() {}
 }
 

@@ -3,11 +3,11 @@ package token
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/open-nomad/open-nomad/client/login"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
@@ -22,22 +22,20 @@ const (
 
 // attempts are the logins of one workload, one after the other.
 type attempts struct {
-	w           *workload
-	jwt         idtoken.Token
-	retry, slow backoff.Backoff
-	notBefore   time.Time
-	reported    map[string]bool // causes since the last success
+	w     *workload
+	jwt   idtoken.Token
+	retry *login.Retry
 }
 
 // attempt makes a login or a check, and returns how long to wait before next is asked again.
 func (a *attempts) attempt(ctx context.Context, what action) time.Duration {
-	if wait := time.Until(a.notBefore); wait > 0 {
+	if wait := a.retry.Remaining(); wait > 0 {
 		return wait
 	}
 	if what == logIn && a.jwt.IsZero() {
 		return idle // until the identity arrives
 	}
-	var err *failure
+	var err *login.Failure
 	if what == check {
 		err = a.check(ctx)
 	} else {
@@ -48,7 +46,6 @@ func (a *attempts) attempt(ctx context.Context, what action) time.Duration {
 		return idle
 	case err == nil:
 		a.retry.Reset()
-		a.slow.Reset()
 		if what == logIn {
 			a.succeeded()
 		}
@@ -57,17 +54,11 @@ func (a *attempts) attempt(ctx context.Context, what action) time.Duration {
 	if what == logIn {
 		a.report(err)
 	}
-	wait := a.retry.Next()
-	if err.refused {
-		wait = a.slow.Next()
-	}
-	wait = wait/2 + rand.N(wait/2+1)
-	a.notBefore = time.Now().Add(wait)
-	return wait
+	return a.retry.Pause(err)
 }
 
 // check asks Consul whether it has the current token. If not, the token is discarded.
-func (a *attempts) check(ctx context.Context) *failure {
+func (a *attempts) check(ctx context.Context) *login.Failure {
 	t := a.w.current()
 	if t == nil {
 		return nil
@@ -90,7 +81,7 @@ func (a *attempts) check(ctx context.Context) *failure {
 }
 
 // login gets a new token and makes it the current one, once Consul's agent accepts it.
-func (a *attempts) login(ctx context.Context) *failure {
+func (a *attempts) login(ctx context.Context) *login.Failure {
 	w, m := a.w, a.w.m
 	got, err := m.node.login(ctx, &api.ACLLoginParams{AuthMethod: w.method, BearerToken: a.jwt.Reveal(),
 		Meta: map[string]string{"requested_by": w.requester, "node_id": m.cfg.Node.ID}})
@@ -119,7 +110,7 @@ func (a *attempts) login(ctx context.Context) *failure {
 }
 
 // preflight waits until the agent of Consul accepts a new token: it may follow the servers that made it with a delay.
-func (a *attempts) preflight(ctx context.Context, secret string) *failure {
+func (a *attempts) preflight(ctx context.Context, secret string) *login.Failure {
 	meta := a.w.m.cfg.Node.Meta
 	ctx, cancel := context.WithTimeout(ctx, duration(meta["consul.token_preflight_check.timeout"], preflightWithin))
 	defer cancel()
@@ -134,7 +125,7 @@ func (a *attempts) preflight(ctx context.Context, secret string) *failure {
 			continue
 		}
 		if unknown(err) {
-			return &failure{cause: "the agent of Consul does not accept the new token yet", answered: true}
+			return &login.Failure{Cause: "the agent of Consul does not accept the new token yet", Answered: true}
 		}
 		return failed(err, a.w.method)
 	}
@@ -157,27 +148,18 @@ func (a *attempts) store(t *state.ConsulToken) {
 }
 
 // report emits an event for a cause, once until the next success.
-func (a *attempts) report(err *failure) {
-	if a.reported[err.cause] {
+func (a *attempts) report(err *login.Failure) {
+	if !a.retry.Report(err) {
 		return
 	}
-	if a.reported == nil {
-		a.reported = map[string]bool{}
-	}
-	a.reported[err.cause] = true
 	m := a.w.m
 	m.node.cfg.Log.Warn("login to Consul failed, retrying", "alloc", m.cfg.Alloc.ID, "workload", a.w.name, "err", err)
-	every := a.retry.Max
-	if err.refused {
-		every = a.slow.Max
-	}
-	m.emit(a.w, fmt.Sprintf("Login to Consul for %s failed: %s. It is tried again, at least every %s", a.w.name, err.cause, every))
+	m.emit(a.w, fmt.Sprintf("Login to Consul for %s failed: %s. It is tried again, at least every %s", a.w.name, err.Cause, a.retry.Every(err)))
 }
 
 // succeeded emits an event if a failure was reported.
 func (a *attempts) succeeded() {
-	if len(a.reported) > 0 {
+	if a.retry.Recovered() {
 		a.w.m.emit(a.w, fmt.Sprintf("Login to Consul for %s succeeded", a.w.name))
 	}
-	a.reported = nil
 }

@@ -1,22 +1,14 @@
 package token
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/consul/api"
 
-	"github.com/open-nomad/open-nomad/internal/backoff"
-)
-
-// Delays between logins. A refused one needs an operator of Consul.
-var (
-	unreachable = backoff.Backoff{Min: time.Second, Max: time.Minute}
-	refused     = backoff.Backoff{Min: 15 * time.Second, Max: 5 * time.Minute}
+	"github.com/open-nomad/open-nomad/client/login"
 )
 
 // causes are the reasons of a refusal by a text in Consul's answer, the first match first. The answer itself is never shown:
@@ -41,26 +33,17 @@ const (
 	unbound = "no binding rule gives it a right: run nomad setup consul, and create a role nomad-<namespace>-tasks for the tasks of each namespace"
 )
 
-// failure is a failed login, in words that show nothing secret.
-type failure struct {
-	cause    string
-	refused  bool // a retry alone does not help
-	answered bool // Consul has answered
-}
-
-func (f *failure) Error() string { return f.cause }
-
 // failed returns the failure for an error of a login.
-func failed(err error, method string) *failure {
+func failed(err error, method string) *login.Failure {
 	var status api.StatusError
 	if !errors.As(err, &status) {
-		return &failure{cause: network(err)}
+		return login.Unanswered("Consul", err)
 	}
 	about := strings.ToLower(status.Body)
 	if status.Code < 400 || status.Code == http.StatusTooManyRequests || status.Code >= 500 && !aboutIdentity(about) {
-		return &failure{cause: fmt.Sprintf("Consul answered with status %d", status.Code), answered: true}
+		return &login.Failure{Cause: fmt.Sprintf("Consul answered with status %d", status.Code), Answered: true}
 	}
-	return &failure{cause: fmt.Sprintf("%s (status %d)", words(about, method), status.Code), refused: true, answered: true}
+	return &login.Failure{Cause: fmt.Sprintf("%s (status %d)", words(about, method), status.Code), Refused: true, Answered: true}
 }
 
 // aboutIdentity reports whether an answer with a status of the server's faults is about the JWT after all.
@@ -99,14 +82,6 @@ func methodCause(body, method string) string {
 		return fmt.Sprintf("auth method %q does not exist in Consul: create it with nomad setup consul", method)
 	}
 	return fmt.Sprintf("with auth method %q, "+unbound, method)
-}
-
-// network returns the cause of an error without an answer.
-func network(err error) string {
-	if timeout := (interface{ Timeout() bool })(nil); errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
-		return "Consul does not answer"
-	}
-	return "Consul is unreachable"
 }
 
 // unknown reports whether Consul does not have the token of a request.

@@ -35,11 +35,11 @@ func TestFailed(t *testing.T) {
 		{fmt.Errorf("canary: %w", context.DeadlineExceeded), "Consul does not answer", false},
 	} {
 		got := failed(c.err, "m")
-		if got.cause != c.want || got.refused != c.refused {
-			t.Errorf("failed(%v) = %q, %t, want %q, %t", c.err, got.cause, got.refused, c.want, c.refused)
+		if got.Cause != c.want || got.Refused != c.refused {
+			t.Errorf("failed(%v) = %q, %t, want %q, %t", c.err, got.Cause, got.Refused, c.want, c.refused)
 		}
 		if strings.Contains(fmt.Sprintf("%v %+v", got, *got), "canary") {
-			t.Errorf("%q has a part of the answer", got.cause)
+			t.Errorf("%q has a part of the answer", got.Cause)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/identity"
+	"github.com/open-nomad/open-nomad/client/login"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/internal/consul"
 	"github.com/open-nomad/open-nomad/internal/wake"
@@ -130,7 +131,7 @@ func (m *Manager) add(w *workload) {
 	if m.workloads[w.key] != nil {
 		return // the servers give every service of a group its own name of the identity
 	}
-	w.m, w.wake, w.subs, w.spread = m, wake.New(), map[chan Secret]struct{}{}, rand.Float64()
+	w.m, w.wake, w.subs, w.spread = m, wake.New(), map[chan login.Secret]struct{}{}, rand.Float64()
 	m.workloads[w.key] = w
 	m.more.Send()
 }
@@ -226,8 +227,8 @@ func (m *Manager) Token(identity, workload string) (secret func() string) {
 
 // Watch returns a channel that receives the current secret of an identity, and then each newer one. A subscriber that lags
 // loses the older one. The returned function ends the subscription.
-func (m *Manager) Watch(identity, workload string) (<-chan Secret, func()) {
-	ch := make(chan Secret, 1)
+func (m *Manager) Watch(identity, workload string) (<-chan login.Secret, func()) {
+	ch := make(chan login.Secret, 1)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := m.workloads[key{identity, workload}]
@@ -277,15 +278,7 @@ func (m *Manager) End(ctx context.Context) {
 	for _, t := range m.stored() {
 		tokens[t.Accessor] = t
 	}
-	ctx, cancel := context.WithTimeout(ctx, endWait)
-	defer cancel()
-	for _, l := range m.node.endAll(m.cfg.Alloc.ID, slices.Collect(maps.Values(tokens))) {
-		select {
-		case <-l.done:
-		case <-ctx.Done():
-			return
-		}
-	}
+	m.node.logouts.EndAll(ctx, m.cfg.Alloc.ID, m.node.ended(m.cfg.Alloc.ID, slices.Collect(maps.Values(tokens))))
 }
 
 // retire ends a token that was replaced. If it is kept, that is at its own end or that of the allocation.

@@ -7,10 +7,9 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/open-nomad/open-nomad/client/login"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/internal/consul"
-	"github.com/open-nomad/open-nomad/internal/pattern"
-	"github.com/open-nomad/open-nomad/internal/wake"
 )
 
 // maxRequests limits the requests to Consul at a time.
@@ -36,26 +35,23 @@ type NodeConfig struct {
 // Node holds what the Managers of a node share. Its methods may be called concurrently. A nil *Node is a node without Consul.
 type Node struct {
 	cfg     NodeConfig
-	slots   chan struct{} // one per request
-	logouts logouts
+	slots   login.Requests
+	logouts *login.Logouts
 }
 
 // NewNode returns a Node. The caller runs it.
 func NewNode(cfg NodeConfig) *Node {
-	return &Node{cfg: cfg, slots: make(chan struct{}, maxRequests), logouts: logouts{wake: wake.New()}}
+	return &Node{cfg: cfg, slots: login.NewRequests(maxRequests), logouts: login.NewLogouts(
+		login.LogoutsConfig{Product: "Consul", Down: down, Redact: consul.Redact, Log: cfg.Log})}
 }
 
 // request runs one request with the time limit of the agent of Consul, once fewer than maxRequests run.
 func (n *Node) request(ctx context.Context, do func(ctx context.Context, c *api.Client) error) error {
-	select {
-	case n.slots <- struct{}{}:
-		defer func() { <-n.slots }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	ctx, cancel := n.cfg.Agent.Within(ctx)
-	defer cancel()
-	return do(ctx, n.cfg.Agent.Client())
+	return n.slots.Do(ctx, func() error {
+		ctx, cancel := n.cfg.Agent.Within(ctx)
+		defer cancel()
+		return do(ctx, n.cfg.Agent.Client())
+	})
 }
 
 // login exchanges a JWT for a token.
@@ -64,17 +60,11 @@ func (n *Node) login(ctx context.Context, params *api.ACLLoginParams) (t *api.AC
 		t, _, err = c.ACL().Login(params, (&api.WriteOptions{}).WithContext(ctx))
 		return err
 	})
-	if err == nil && (t == nil || !isID(t.SecretID) || !isID(t.AccessorID)) {
+	if err == nil && (t == nil || !login.IsID(t.SecretID) || !login.IsID(t.AccessorID)) {
 		return nil, api.StatusError{Code: 200} // of a proxy, perhaps
 	}
 	return t, err
 }
-
-// isID reports whether a text can be an ID of a token. It becomes part of files, variables, headers, keys and logs. Those of
-// Consul are UUIDs, of which an operator may choose another form.
-func isID(text string) bool { return id().MatchString(text) }
-
-var id = pattern.Lazy(`^[!-~]{1,256}$`)
 
 // check asks the agent of Consul for a token.
 func (n *Node) check(ctx context.Context, secret string) error {

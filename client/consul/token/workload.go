@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/login"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -29,7 +30,7 @@ type workload struct {
 	token  *state.ConsulToken // never modified, nil for none
 	stale  bool               // token has other claims than handle
 	doubt  bool               // token may be unknown to Consul
-	subs   map[chan Secret]struct{}
+	subs   map[chan login.Secret]struct{}
 }
 
 // owns reports whether a stored token is the workload's current one.
@@ -52,11 +53,11 @@ func (w *workload) stop() {
 }
 
 // secret returns the usable secret. The caller holds m.mu. A nil workload has none.
-func (w *workload) secret() Secret {
+func (w *workload) secret() login.Secret {
 	if w == nil || w.token == nil || !w.token.Ready || !w.token.Expires.IsZero() && !time.Now().Before(w.token.Expires) {
-		return Secret{}
+		return login.Secret{}
 	}
-	return NewSecret(w.token.Secret)
+	return login.NewSecret(w.token.Secret)
 }
 
 // action is what a workload needs.
@@ -97,7 +98,7 @@ const idle = time.Hour
 func (w *workload) run(ctx context.Context) {
 	jwts, end := w.m.cfg.Identities.Watch(w.handle)
 	defer end()
-	a := attempts{w: w, retry: unreachable, slow: refused}
+	a := attempts{w: w, retry: login.NewRetry()}
 	for {
 		wait, what := w.next()
 		if what != nothing {
@@ -109,7 +110,7 @@ func (w *workload) run(ctx context.Context) {
 			timer.Stop()
 			return
 		case a.jwt = <-jwts:
-			a.notBefore = time.Time{} // the old one may have been refused
+			a.retry.Now() // the old one may have been refused
 		case <-w.wake:
 		case <-timer.C:
 		}
