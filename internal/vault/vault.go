@@ -72,8 +72,8 @@ var (
 	errPath   = errors.New("the address of Vault must not have a query or a fragment")
 )
 
-// errEnvironment hides the cause, which could contain the value.
-var errEnvironment = errors.New("a variable VAULT_* of the environment is malformed: remove it, the agent does not use it")
+// errClient hides the cause, which could contain a value of the environment.
+var errClient = errors.New("the client of Vault cannot be made from these settings")
 
 // New returns a cluster. It makes no request. TLS files that cannot be read are an error.
 func New(s Settings) (*Cluster, error) {
@@ -134,11 +134,12 @@ func newClient(s Settings, transport *http.Transport) (*api.Client, error) {
 		return nil, err
 	}
 	// NewClient reads the environment. What it has taken from there is removed: the rest of cfg comes from the settings.
-	client, err := api.NewClient(cfg)
+	client, err := newAPIClient(cfg)
 	if err != nil {
-		return nil, errEnvironment
+		return nil, errClient
 	}
 	client.ClearToken()
+	client.SetWrappingLookupFunc(unwrapped)
 	client.SetHeaders(http.Header{api.RequestHeaderName: {"true"}})
 	return client, nil
 }
