@@ -30,10 +30,6 @@ type Config struct {
 	VaultDefaultLease time.Duration
 	// UseClientConsulToken makes all templates read Consul with the token of the agent.
 	UseClientConsulToken bool
-	// VaultRetry is for reads of Vault.
-	VaultRetry render.Retry
-	// VaultDefaultLease is the lease of secrets without one, after which templates read them again. 0 is 5 minutes.
-	VaultDefaultLease time.Duration
 }
 
 // defaultVaultLease is the default of VaultDefaultLease.
