@@ -77,6 +77,12 @@ func Audiences(claims map[string]any) (out []string) {
 	return out
 }
 
+// Check returns an error if the keys cannot be read.
+func (s Source) Check() error {
+	_, err := s.fetch()
+	return err
+}
+
 func (s Source) fetch() (keys jose.JSONWebKeySet, err error) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	if s.CAPEM != "" {

@@ -18,9 +18,16 @@ import (
 
 // auth is an auth method of type jwt.
 type auth struct {
-	accessor string
-	config   authConfig
-	roles    map[string]role
+	accessor    string
+	description string
+	config      authConfig
+	roles       map[string]role
+}
+
+// alias is what a user claim names. All its tokens share it, and each login replaces the metadata.
+type alias struct {
+	accessor string // of the auth method
+	metadata map[string]string
 }
 
 // authConfig is the configuration of an auth method.
@@ -151,7 +158,7 @@ func (c *call) enter(method *auth, name string, claims map[string]any) (*answer,
 		return nil, c.invalid("claim %q not found in token", r.UserClaim)
 	}
 	t := token{kind: r.TokenType, policies: slices.Clone(r.TokenPolicies), ttl: time.Duration(r.TokenTTL), max: time.Duration(r.TokenMaxTTL),
-		period: time.Duration(r.TokenPeriod), renewable: true, accessorOfAuth: method.accessor, path: c.path, name: "jwt-" + user,
+		period: time.Duration(r.TokenPeriod), renewable: true, path: c.path, name: "jwt-" + user,
 		metadata: map[string]string{"role": name}, entity: "entity-" + user}
 	if !r.NoDefaultPolicy {
 		t.policies = append(t.policies, "default")
@@ -163,6 +170,12 @@ func (c *call) enter(method *auth, name string, claims map[string]any) (*answer,
 		}
 		t.metadata[to] = value
 	}
+	id := method.accessor + "/" + user
+	if t.alias = c.v.aliases[id]; t.alias == nil {
+		t.alias = &alias{accessor: method.accessor}
+		c.v.aliases[id] = t.alias
+	}
+	t.alias.metadata = t.metadata
 	return &answer{Auth: c.v.authOf(c.v.issue(t))}, nil
 }
 
@@ -186,7 +199,7 @@ func enableAuth(c *call) (*answer, error) {
 	case c.v.auths[path] != nil:
 		return nil, c.invalid("path is already in use at %s", path)
 	}
-	c.v.auths[path] = &auth{accessor: "auth_jwt_" + rand.Text()[:8], roles: map[string]role{}}
+	c.v.auths[path] = &auth{accessor: "auth_jwt_" + rand.Text()[:8], description: in.Description, roles: map[string]role{}}
 	return nil, nil
 }
 
@@ -195,7 +208,7 @@ func readAuth(c *call) (*answer, error) {
 	if method == nil {
 		return nil, refuse(http.StatusBadRequest, "No auth engine at %s/", c.PathValue("path"))
 	}
-	return &answer{Data: map[string]any{"accessor": method.accessor, "type": "jwt"}}, nil
+	return &answer{Data: map[string]any{"accessor": method.accessor, "type": "jwt", "description": method.description}}, nil
 }
 
 // disableAuth removes an auth method and the tokens of its logins.
@@ -203,7 +216,7 @@ func disableAuth(c *call) (*answer, error) {
 	path := strings.Trim(c.PathValue("path"), "/") + "/"
 	if method := c.v.auths[path]; method != nil {
 		for id, t := range c.v.tokens {
-			if t.accessorOfAuth == method.accessor {
+			if t.alias != nil && t.alias.accessor == method.accessor {
 				c.v.drop(id)
 			}
 		}
@@ -232,6 +245,9 @@ func authPath(c *call) (*answer, error) {
 }
 
 func (c *call) methodConfig(method *auth) (*answer, error) {
+	if c.Method == http.MethodGet && method.config.URL == "" {
+		return nil, missing
+	}
 	if c.Method == http.MethodGet {
 		return &answer{Data: method.config}, nil
 	}
@@ -244,6 +260,9 @@ func (c *call) methodConfig(method *auth) (*answer, error) {
 	}
 	if len(in.Algorithms) == 0 {
 		in.Algorithms = list{string(jose.RS256)}
+	}
+	if err := (testjwks.Source{URL: in.URL, CAPEM: in.CAPEM}).Check(); err != nil {
+		return nil, c.invalid("error checking jwks URL %s: %v", in.URL, err)
 	}
 	method.config = in
 	return nil, nil

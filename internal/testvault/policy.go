@@ -71,8 +71,12 @@ func (r rule) pathOf(t *token) (string, bool) {
 	ok := true
 	path := template.ReplaceAllStringFunc(r.path, func(text string) string {
 		m := template.FindStringSubmatch(text)
-		value, has := t.metadata[m[2]]
-		ok = ok && has && m[1] == t.accessorOfAuth
+		if t.alias == nil || m[1] != t.alias.accessor {
+			ok = false
+			return ""
+		}
+		value, has := t.alias.metadata[m[2]]
+		ok = ok && has
 		return value
 	})
 	return path, ok && !strings.Contains(path, "{{")

@@ -11,7 +11,10 @@ func (v *Vault) table() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/sys/health", v.open(health))
 	mux.HandleFunc("GET /v1/sys/seal-status", v.open(sealStatus))
-	mux.HandleFunc("GET /v1/sys/license/status", v.guarded(noLicense))
+	mux.HandleFunc("GET /v1/sys/license/status", v.parent(license))
+	mux.HandleFunc("/v1/sys/namespaces/{name}", v.parent(child))
+	mux.HandleFunc("GET /v1/sys/mounts", v.guarded(listMounts))
+	mux.HandleFunc("GET /v1/sys/auth", v.guarded(listAuths))
 	mux.HandleFunc("GET /v1/sys/internal/ui/mounts/{path...}", v.probe)
 	for path, fn := range map[string]func(*call) (*answer, error){
 		"/v1/auth/token/renew-self":  renewSelf,
@@ -49,9 +52,6 @@ func (v *Vault) unknown(w http.ResponseWriter, r *http.Request) {
 	v.faults.Add("unexpected call %s %s", r.Method, r.URL.Path)
 	write(w, nil, refuse(http.StatusNotFound, "unsupported path"))
 }
-
-// noLicense answers as Vault CE, which has no such endpoint.
-func noLicense(*call) (*answer, error) { return nil, refuse(http.StatusNotFound, "unsupported path") }
 
 func health(c *call) (*answer, error) {
 	c.v.mu.Lock()
@@ -98,7 +98,7 @@ func (v *Vault) probe(w http.ResponseWriter, r *http.Request) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	c := v.call(r)
-	if err := c.identify(); err != nil {
+	if err := c.identify(v.cfg.Namespace); err != nil {
 		write(w, nil, err)
 		return
 	}

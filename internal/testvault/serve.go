@@ -142,11 +142,16 @@ func (v *Vault) open(fn func(*call) (*answer, error)) http.HandlerFunc {
 // guarded serves a request with a token that has the capability of the method on the path, or update if the path is one
 // of an action. The function runs with mu held.
 func (v *Vault) guarded(fn func(*call) (*answer, error)) http.HandlerFunc {
+	return v.guardedIn(v.cfg.Namespace, fn)
+}
+
+// guardedIn is guarded for requests in another namespace.
+func (v *Vault) guardedIn(namespace string, fn func(*call) (*answer, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		c := v.call(r)
-		err := c.identify()
+		err := c.identify(namespace)
 		if err == nil {
 			err = c.need()
 		}
@@ -166,12 +171,16 @@ func (v *Vault) call(r *http.Request) *call {
 func (c *call) lists() bool { return c.Method == "LIST" || c.URL.Query().Get("list") == "true" }
 
 // identify finds the token of a call. The caller holds mu.
-func (c *call) identify() error {
+func (c *call) identify(namespace string) error {
 	if c.v.sealed {
 		return refuse(http.StatusServiceUnavailable, "Vault is sealed")
 	}
-	if got := strings.Trim(c.Header.Get("X-Vault-Namespace"), "/"); got != c.v.cfg.Namespace {
-		return c.invalid("namespace %q, want %q", got, c.v.cfg.Namespace)
+	if got := strings.Trim(c.Header.Get("X-Vault-Namespace"), "/"); got != namespace {
+		return c.invalid("namespace %q, want %q", got, namespace)
+	}
+	if namespace == c.v.cfg.Namespace && !c.v.namespace.exists {
+		c.fault("the namespace does not exist")
+		return refuse(http.StatusNotFound, "namespace not found")
 	}
 	c.v.expire()
 	id := c.Header.Get("X-Vault-Token")

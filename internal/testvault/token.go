@@ -12,17 +12,17 @@ const defaultTTL = 768 * time.Hour
 
 // token is a valid token. The one of the test has no end.
 type token struct {
-	id, accessor   string
-	kind           string // service or batch
-	policies       []string
-	metadata       map[string]string // of the alias
-	accessorOfAuth string            // of the auth method of the alias
-	path, name     string            // where it was made, and its display name
-	entity         string
-	ttl, period    time.Duration
-	max            time.Duration // 0: no limit
-	renewable      bool
-	created, ends  time.Time // zero ends: never
+	id, accessor  string
+	kind          string // service or batch
+	policies      []string
+	metadata      map[string]string // of the login
+	alias         *alias            // nil without a login
+	path, name    string            // where it was made, and its display name
+	entity        string
+	ttl, period   time.Duration
+	max           time.Duration // 0: no limit
+	renewable     bool
+	created, ends time.Time // zero ends: never
 }
 
 // issue stores a new token, which may have an end.

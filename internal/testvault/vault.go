@@ -23,8 +23,11 @@ const port = 8200
 // Config configures a Vault. The zero value is an unsealed one.
 type Config struct {
 	Version   string // default: 1.21.1
-	Namespace string // that all calls must have, except those without a token
-	TLS       *tls.Config
+	Namespace string // that all calls must have, except those without a token and those about the namespace
+	Absent    bool   // Namespace does not exist until a call creates it
+	// Enterprise means that there is a license. The description of a namespace is served without it too, as by OpenBao.
+	Enterprise bool
+	TLS        *tls.Config
 }
 
 // Mode is how requests are served. The zero value serves them correctly.
@@ -64,8 +67,10 @@ type state struct {
 	policies map[string]document
 	mounts   map[string]*mount // by path with a slash at its end
 	auths    map[string]*auth  // auth methods, the same
+	aliases  map[string]*alias // by the accessor of the auth method and the name
 	leases   map[string]*lease // by ID
-	dynamic  map[string]Dynamic
+	namespace
+	dynamic map[string]Dynamic
 }
 
 // Start runs a Vault until the test ends.
@@ -75,12 +80,12 @@ func Start(t testing.TB, cfg Config) *Vault {
 		cfg.Version = "1.21.1"
 	}
 	v := &Vault{cfg: cfg, addr: testnet.Take(t).Addr(port), changed: make(chan struct{}), state: state{
-		tokens: map[string]*token{}, policies: map[string]document{}, auths: map[string]*auth{}, leases: map[string]*lease{},
+		tokens: map[string]*token{}, policies: map[string]document{}, auths: map[string]*auth{}, aliases: map[string]*alias{}, leases: map[string]*lease{},
 		dynamic: map[string]Dynamic{},
 		mounts:  map[string]*mount{"secret/": newMount("kv", 2), "kv/": newMount("kv", 1), "pki/": newMount("pki", 0)},
 	}}
-	v.policies["default"] = mustParse(defaultPolicy)
-	v.policies["root"] = mustParse(`path "*" { capabilities = ["create", "read", "update", "delete", "list", "sudo"] }`)
+	v.namespace.exists = !cfg.Absent
+	v.standard()
 	v.root = v.issue(token{policies: []string{"root"}, kind: "service"}).id
 	v.routes = v.table()
 	if err := v.listen(); err != nil {
