@@ -11,7 +11,6 @@ func laterCommands() []term.Command {
 		{"recommendations of Nomad Enterprise",
 			"recommendation|recommendation apply|recommendation dismiss|recommendation info|recommendation list"},
 		{"the Windows service", "windows|windows service install|windows service uninstall"},
-		{"setup of Vault", "setup vault"},
 	} {
 		for _, name := range split(l.names) {
 			out = append(out, term.Refuse(name, l.feature))

@@ -27,7 +27,6 @@ var refusedCommands = map[string]string{
 	"recommendation info": enterpriseOnly, "recommendation list": enterpriseOnly,
 	"windows": "Windows is not supported", "windows service install": "Windows is not supported",
 	"windows service uninstall": "Windows is not supported",
-	"setup vault":               "Vault is not supported",
 }
 
 // TestRefusedCommands checks that each refused command has a reason. TestEveryCommand checks that

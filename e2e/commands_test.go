@@ -20,6 +20,8 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/e2e/harness"
 	"github.com/open-nomad/open-nomad/internal/testconsul"
+	"github.com/open-nomad/open-nomad/internal/testidp"
+	"github.com/open-nomad/open-nomad/internal/testvault"
 )
 
 // commands are the script commands in addition to those of testscript.
@@ -37,6 +39,8 @@ import (
 //	serve DIR                serves the files of a directory by HTTP and sets SERVED to its URL
 //	consul                   starts a stand-in of Consul's agent with ACLs; sets CONSUL_HTTP_ADDR and
 //	                         CONSUL_HTTP_TOKEN, a token with all rights
+//	vault                    starts a stand-in of Vault; sets VAULT_ADDR, VAULT_TOKEN, with all rights, and JWKS,
+//	                         the URL of a set of keys
 //	code N CMD ARG…          runs a command that must end with exit code N
 //	golden NAME [REGEXP…]    compares the output of the last command with testdata/golden/NAME.txt;
 //	                         what differs between runs, and what a REGEXP matches, is replaced
@@ -50,6 +54,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"code":       code,
 	"serve":      serveFiles,
 	"consul":     startConsul,
+	"vault":      startVault,
 }
 
 // agents holds the agents of one script, by name.
@@ -124,6 +129,20 @@ func startConsul(ts *testscript.TestScript, neg bool, args []string) {
 	a := testconsul.Start(ts.Value(testKey{}).(*testing.T), testconsul.Config{ACL: true, Manual: true})
 	ts.Setenv("CONSUL_HTTP_ADDR", a.Addr())
 	ts.Setenv("CONSUL_HTTP_TOKEN", a.Management())
+}
+
+func startVault(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: vault")
+	}
+	t := ts.Value(testKey{}).(*testing.T)
+	v := testvault.Start(t, testvault.Config{})
+	v.Expect("error checking jwks URL")
+	ts.Setenv("VAULT_ADDR", v.Addr())
+	ts.Setenv("VAULT_TOKEN", v.Root())
+	idp := testidp.New(t)
+	ts.Check(os.WriteFile(ts.MkAbs("jwks.pem"), []byte(idp.CA), 0o600))
+	ts.Setenv("JWKS", idp.URL+"/keys")
 }
 
 func running(ts *testscript.TestScript, args []string) *cluster.Agent {

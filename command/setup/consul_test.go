@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -85,7 +86,7 @@ func TestCreate(t *testing.T) {
 		}
 	}
 	acl := adminOf(t, a)
-	method, _, err := acl.AuthMethodRead(methodName, nil)
+	method, _, err := acl.AuthMethodRead(consulMethodName, nil)
 	if err != nil || method.Type != "jwt" || method.TokenLocality != "local" {
 		t.Fatalf("AuthMethodRead() = %+v, %v", method, err)
 	}
@@ -109,7 +110,7 @@ func TestCreate_Completes(t *testing.T) {
 		t.Fatal(errs)
 	}
 	acl := adminOf(t, a)
-	role, _, err := acl.RoleReadByName(roleName, nil)
+	role, _, err := acl.RoleReadByName(consulRoleName, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestCreate_Algorithms(t *testing.T) {
 		if algs != nil {
 			config["JWTSupportedAlgs"] = algs
 		}
-		if _, _, err := adminOf(t, a).AuthMethodCreate(&api.ACLAuthMethod{Name: methodName, Type: "jwt", Config: config}, nil); err != nil {
+		if _, _, err := adminOf(t, a).AuthMethodCreate(&api.ACLAuthMethod{Name: consulMethodName, Type: "jwt", Config: config}, nil); err != nil {
 			t.Fatal(err)
 		}
 		const want = "Warning: the auth method does not accept EdDSA: add it to JWTSupportedAlgs for identities with this signature.\n"
@@ -186,7 +187,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// keyring serves public keys for both algorithms, and returns a function that signs claims for Consul.
+// keyring serves public keys for both algorithms, and returns a function that signs claims, by default for Consul.
 func keyring(t *testing.T) (url, ca string, sign func(jose.SignatureAlgorithm, map[string]any) string) {
 	t.Helper()
 	idp := testidp.New(t)
@@ -203,19 +204,19 @@ func keyring(t *testing.T) (url, ca string, sign func(jose.SignatureAlgorithm, m
 		}
 	}
 	return idp.URL + "/keys", idp.CA, func(alg jose.SignatureAlgorithm, claims map[string]any) string {
-		claims["aud"], claims["exp"] = audience, time.Now().Add(time.Hour).Unix()
-		claims["nomad_namespace"], claims["nomad_job_id"] = "default", "web"
+		all := map[string]any{"aud": consulAudience, "exp": time.Now().Add(time.Hour).Unix(), "nomad_namespace": "default", "nomad_job_id": "web"}
+		maps.Copy(all, claims)
 		if alg == jose.EdDSA {
-			return testidp.Sign(alg, private, map[string]any{"kid": "ed"}, claims)
+			return testidp.Sign(alg, private, map[string]any{"kid": "ed"}, all)
 		}
-		return testidp.Sign(alg, rsaKey, map[string]any{"kid": rsaID}, claims)
+		return testidp.Sign(alg, rsaKey, map[string]any{"kid": rsaID}, all)
 	}
 }
 
 // login returns a client with the token of a login.
 func login(t *testing.T, a *testconsul.Agent, jwt string) *api.Client {
 	t.Helper()
-	token, _, err := adminOf(t, a).Login(&api.ACLLoginParams{AuthMethod: methodName, BearerToken: jwt}, nil)
+	token, _, err := adminOf(t, a).Login(&api.ACLLoginParams{AuthMethod: consulMethodName, BearerToken: jwt}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +246,7 @@ func TestQuestions(t *testing.T) {
 		var out, errs strings.Builder
 		run := term.Command{Name: "setup consul", Setup: func(*term.Flags) term.Run {
 			return func(ctx context.Context, e *term.Env) error {
-				return (&options{url: "http://localhost/keys", destroy: step.destroy, terminal: true}).run(ctx, e)
+				return setupConsul(ctx, e, &options{url: "http://localhost/keys", destroy: step.destroy, terminal: true})
 			}
 		}}
 		if code := run.Adapt(strings.NewReader(step.answer), &out, &errs).Run(nil); code != 0 || !strings.Contains(out.String(), step.shown) {
@@ -260,12 +261,12 @@ func TestQuestions(t *testing.T) {
 // count returns the number of objects in Consul.
 func count(t *testing.T, a *testconsul.Agent) (n int) {
 	t.Helper()
-	for _, o := range (&options{}).objects() {
-		id, err := o.find(t.Context(), adminOf(t, a))
+	for _, o := range consulObjects(&options{}, adminOf(t, a)) {
+		e, err := o.find(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if id != "" {
+		if e != nil {
 			n++
 		}
 	}
@@ -329,7 +330,7 @@ func TestEnterprise(t *testing.T) {
 	var out strings.Builder
 	run := term.Command{Name: "setup consul", Setup: func(*term.Flags) term.Run {
 		return func(ctx context.Context, e *term.Env) error {
-			return (&options{url: "http://localhost/keys", terminal: true}).run(ctx, e)
+			return setupConsul(ctx, e, &options{url: "http://localhost/keys", terminal: true})
 		}
 	}}
 	if code := run.Adapt(strings.NewReader("n\n"), &out, &strings.Builder{}).Run(nil); code != 0 ||
