@@ -35,7 +35,7 @@ func (consulTokens) Token(string, string) func() string { return func() string {
 
 func (consulTokens) Invalidate(string) {}
 
-// consulTask starts the hooks for tokens of Consul of a task with a real directory.
+// consulTask starts the hooks for tokens of a task with a real directory.
 type consulTask struct {
 	dir     *allocdir.Task
 	hooks   map[string]taskhook.TaskPrestartHook
@@ -44,6 +44,15 @@ type consulTask struct {
 }
 
 func newConsulTask(t *testing.T, tokens taskhook.ConsulTokens, task *nomad.Task) *consulTask {
+	t.Helper()
+	control := &changes{}
+	c := newTokenTask(t, taskhook.Config{Task: task, Control: control, Tokens: tokens})
+	c.control = control
+	return c
+}
+
+// newTokenTask starts the hooks of a task with a real directory.
+func newTokenTask(t *testing.T, cfg taskhook.Config) *consulTask {
 	t.Helper()
 	alloc, err := allocdir.Build(filepath.Join(t.TempDir(), "alloc"), "a1")
 	if err != nil {
@@ -59,14 +68,15 @@ func newConsulTask(t *testing.T, tokens taskhook.ConsulTokens, task *nomad.Task)
 			t.Error(err)
 		}
 	})
+	task := cfg.Task
 	task.Name = "web"
 	group := &nomad.TaskGroup{Name: "g", Tasks: []*nomad.Task{task},
 		Services: []*nomad.Service{{Name: "other", Identity: &nomad.WorkloadIdentity{Name: "no"}},
 			{Name: "api", Identity: &nomad.WorkloadIdentity{Name: "consul-service_api-http"}}}}
 	a := &nomad.Allocation{ID: "a1", TaskGroup: "g", Job: &nomad.Job{TaskGroups: []*nomad.TaskGroup{group}}}
-	c := &consulTask{dir: dir, hooks: map[string]taskhook.TaskPrestartHook{}, control: &changes{}}
-	all := taskhook.Order(taskhook.Config{Task: task, Dir: alloc, Control: c.control, Tokens: tokens, Alloc: a, Log: slog.New(slog.DiscardHandler)})
-	for _, h := range all {
+	c := &consulTask{dir: dir, hooks: map[string]taskhook.TaskPrestartHook{}}
+	cfg.Dir, cfg.Alloc, cfg.Log = alloc, a, slog.New(slog.DiscardHandler)
+	for _, h := range taskhook.Order(cfg) {
 		if h, ok := h.(taskhook.TaskPrestartHook); ok {
 			c.hooks[h.Name()] = h
 		}

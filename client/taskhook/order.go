@@ -74,6 +74,7 @@ type Config struct {
 	Capabilities drivers.Capabilities
 	Identities   Identities
 	Tokens       ConsulTokens // nil: the allocation has no tokens of Consul
+	VaultTokens  VaultTokens  // nil: the allocation has no tokens of Vault
 	Control      Control
 	Usage        func(*message.TaskResourceUsage) // receives each sample
 	Log          *slog.Logger                     // with the attributes alloc and task
@@ -88,6 +89,7 @@ func Order(c Config) []hook.Hook {
 		newDirectoryHook(c),
 		newEnvironmentHook(c),
 		identities,
+		newVaultHook(c),
 		newConsulTaskHook(c),
 		newSocketHook(c),
 		newSpiffeHook(c),

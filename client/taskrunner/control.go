@@ -69,6 +69,9 @@ func (r *Runner) RestartFailed(ctx context.Context, e *nomad.TaskEvent) error {
 }
 
 func (r *Runner) requestRestart(ctx context.Context, req restartRequest) error {
+	if r.requests.isKilled() { // an event would announce a restart that does not come
+		return fmt.Errorf("restart task %s: %w", r.name, ErrNotRunning)
+	}
 	r.Emit(req.event)
 	select {
 	case r.requests.restarts <- req:

@@ -55,10 +55,11 @@ type Config struct {
 	Network  *nomad.AllocNetworkStatus
 	Hostname string
 	// Gate is closed when the task may start. Nil lets it start at once.
-	Gate       <-chan struct{}
-	Identities taskhook.Identities
-	Tokens     taskhook.ConsulTokens
-	Hooks      taskhook.Deps
+	Gate        <-chan struct{}
+	Identities  taskhook.Identities
+	Tokens      taskhook.ConsulTokens
+	VaultTokens taskhook.VaultTokens
+	Hooks       taskhook.Deps
 	// Changed is called after each change of State. It must not block.
 	Changed        func()
 	MaxKillTimeout time.Duration
@@ -116,7 +117,7 @@ func New(cfg Config) *Runner {
 	r.labels = cfg.Hooks.Metrics.Labels(cfg.Alloc, cfg.Task)
 	r.hooks = hook.List{Kind: "task_hook", Unmeasured: cfg.Hooks.Metrics.NoHooks, Log: r.log, Hooks: taskhook.Order(taskhook.Config{
 		Deps: cfg.Hooks, Alloc: cfg.Alloc, Task: cfg.Task, Node: cfg.Node, Dir: cfg.Dir, Capabilities: cfg.Driver.Capabilities(),
-		Identities: cfg.Identities, Tokens: cfg.Tokens, Control: r, Usage: r.setUsage, Log: r.log,
+		Identities: cfg.Identities, Tokens: cfg.Tokens, VaultTokens: cfg.VaultTokens, Control: r, Usage: r.setUsage, Log: r.log,
 	})}
 	return r
 }
