@@ -63,7 +63,7 @@ func (c *Client) newRunner(a *nomad.Allocation) (*allocrunner.Runner, error) {
 // allocHooks returns the dependencies of the hooks of allocations.
 func (c *Client) allocHooks() allochook.Deps {
 	return allochook.Deps{AllocDir: c.cfg.AllocDir, Networks: c.networks, Drivers: c.drivers, Connections: c.networks,
-		Services: c.services, Consul: c.inConsul(), Tokens: c.tokens, Checks: c.checks, Users: c.users, Mesh: c.mesh,
+		Services: c.services, Consul: c.inConsul(), Tokens: c.tokens, Vault: c.inVault, Checks: c.checks, Users: c.users, Mesh: c.mesh,
 		Peers: allocs.Peers{Set: c.allocs, TLS: c.tls}}
 }
 

@@ -56,6 +56,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/staticvolume"
 	"github.com/open-nomad/open-nomad/client/taskhook"
+	vaulttoken "github.com/open-nomad/open-nomad/client/vault/token"
 	"github.com/open-nomad/open-nomad/client/workloadapi"
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/certs"
@@ -149,6 +150,7 @@ type Client struct {
 	bundles   *workloadapi.Bundles // of the SPIFFE Workload API
 	services  *service.Registrar   // nil if native services are disabled
 	tokens    *token.Node          // of workloads in Consul, nil without Consul
+	inVault   *vaulttoken.Node     // the tokens of tasks in Vault, nil without Vault
 	catalogue *catalogue.Cache     // nil without a DNS server
 	dns       *dns.Server          // nil if it is disabled
 	checks    *check.Set

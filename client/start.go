@@ -38,9 +38,11 @@ func (c *Client) prepare(ctx context.Context) (later []*nomad.Allocation, err er
 	c.awaitClouds(ctx)
 	c.restoreVolumes(ctx)
 	stored := c.allocs.Stored()
-	c.tokens.Leftovers(func(alloc string) bool {
+	has := func(alloc string) bool {
 		return slices.ContainsFunc(stored, func(a *nomad.Allocation) bool { return a.ID == alloc })
-	})
+	}
+	c.tokens.Leftovers(has)
+	c.inVault.Leftovers(has)
 	c.openNetworks()
 	c.networks.AbandonOthers(stored)
 	boot, err := c.db.Boot()

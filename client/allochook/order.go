@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/consul/token"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/service"
+	vaulttoken "github.com/open-nomad/open-nomad/client/vault/token"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -43,6 +44,7 @@ type Deps struct {
 	Networks Networks // the network namespaces of allocations, nil for none
 	Drivers  Drivers
 	Tokens   *token.Node        // nil: no Consul
+	Vault    *vaulttoken.Node   // nil: no Vault
 	Services *service.Registrar // nil: native services are not enabled
 	Consul   consul.Reconciler  // nil: the node has no Consul
 	Checks   *check.Set         // nil: no checks
@@ -57,14 +59,15 @@ type Deps struct {
 // Config is the input of a hook's constructor: the dependencies and the allocation.
 type Config struct {
 	Deps
-	Alloc      *nomad.Allocation
-	Node       *nomad.Node
-	Region     string
-	Identities Identities
-	Tokens     *token.Manager // of Consul
-	Tasks      Tasks
-	Start      Start
-	Log        *slog.Logger
+	Alloc       *nomad.Allocation
+	Node        *nomad.Node
+	Region      string
+	Identities  Identities
+	Tokens      *token.Manager // of Consul
+	VaultTokens *vaulttoken.Manager
+	Tasks       Tasks
+	Start       Start
+	Log         *slog.Logger
 }
 
 // Order returns the hooks of an allocation in the order in which they run.
@@ -78,6 +81,7 @@ func Order(c Config) []hook.Hook {
 		newNetworkHook(c),
 		newIdentitiesHook(c),
 		newConsulHook(c),
+		newVaultHook(c),
 		observeHook{checks},
 		newGroupServiceHook(c),
 		newConsulEndHook(c),

@@ -29,6 +29,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/identity"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskrunner"
+	vaulttoken "github.com/open-nomad/open-nomad/client/vault/token"
 	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -40,7 +41,8 @@ type Runner struct {
 	group  *nomad.TaskGroup // as of the first version of the allocation
 	hooks  hook.List        // never changes
 	ids    *identity.Manager
-	tokens *token.Manager
+	tokens *token.Manager // of Consul
+	vault  *vaulttoken.Manager
 
 	wake      wake.Signal   // a state changed
 	updates   wake.Signal   // the update hooks must run
@@ -96,9 +98,11 @@ func New(cfg Config) (*Runner, error) {
 	})
 	r.tokens = cfg.AllocHooks.Tokens.NewManager(token.Config{Alloc: cfg.Alloc, Node: cfg.Node, Region: cfg.Region, Identities: r.ids,
 		Emit: r.announce})
+	r.vault = cfg.AllocHooks.Vault.NewManager(vaulttoken.Config{Alloc: cfg.Alloc, Node: cfg.Node, Region: cfg.Region, Identities: r.ids,
+		Emit: r.announce})
 	r.hooks = hook.List{Kind: "alloc_hook", Unmeasured: cfg.TaskHooks.Metrics.NoHooks, Log: r.log, Hooks: allochook.Order(allochook.Config{
-		Deps: cfg.AllocHooks, Alloc: cfg.Alloc, Node: cfg.Node, Region: cfg.Region, Identities: r.ids, Tokens: r.tokens, Tasks: r,
-		Start: r, Log: cfg.Log,
+		Deps: cfg.AllocHooks, Alloc: cfg.Alloc, Node: cfg.Node, Region: cfg.Region, Identities: r.ids, Tokens: r.tokens,
+		VaultTokens: r.vault, Tasks: r, Start: r, Log: cfg.Log,
 	})}
 	return r, nil
 }

@@ -32,7 +32,7 @@ func (r *Runner) runners(got prepared) (map[string]*taskrunner.Runner, error) {
 		tasks[task.Name] = taskrunner.New(taskrunner.Config{
 			Alloc: alloc, Task: task, Node: r.cfg.Node, Region: r.cfg.Region, Driver: driver, Events: events,
 			Store: r.cfg.Store, Dir: got.dir, NetNS: got.netNS, NetLabels: got.netLabels, Network: got.network, Hostname: got.hostname,
-			Gate: r.gates[task.Name], Identities: r.ids, Tokens: r.tokens,
+			Gate: r.gates[task.Name], Identities: r.ids, Tokens: r.tokens, VaultTokens: r.vault,
 			Hooks: r.cfg.TaskHooks, Changed: r.nudge,
 			MaxKillTimeout: r.cfg.MaxKillTimeout, MHzPerCore: r.cfg.MHzPerCore, Log: r.cfg.Log,
 		})
