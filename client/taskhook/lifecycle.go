@@ -193,6 +193,8 @@ type Control interface {
 	Emit(e *nomad.TaskEvent)
 	// SetEnv replaces the named hook's environment variables for later starts.
 	SetEnv(hook string, env map[string]string)
+	// SetSecrets replaces the values of the task's secret blocks, by NAME.KEY.
+	SetSecrets(values map[string]string)
 	// Restart stops the running process and starts the task again. The restart policy does not
 	// count it.
 	Restart(ctx context.Context, e *nomad.TaskEvent) error

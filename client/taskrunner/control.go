@@ -106,6 +106,9 @@ func (r *Runner) Signal(e *nomad.TaskEvent, signal string) error {
 // SetEnv sets a hook's environment variables for later starts.
 func (r *Runner) SetEnv(hook string, env map[string]string) { r.env.SetHook(hook, env) }
 
+// SetSecrets implements taskhook.Control.
+func (r *Runner) SetSecrets(values map[string]string) { r.env.SetSecrets(values) }
+
 // Update applies a newer version of the allocation, with changes to the task that need no new
 // process. It does not wait: RunUpdateHooks runs the hooks.
 func (r *Runner) Update(a *nomad.Allocation, t *nomad.Task) {

@@ -34,11 +34,27 @@ func addEvent(s *nomad.TaskState, e *nomad.TaskEvent) {
 	s.Events = events[max(len(events)-maxEvents, 0):]
 }
 
+// texts returns the texts of an event, except its details.
+func texts(e *nomad.TaskEvent) []*string {
+	return []*string{&e.Message, &e.DisplayMessage, &e.RestartReason, &e.SetupError, &e.DriverError, &e.KillError, &e.KillReason,
+		&e.DownloadError, &e.ValidationError, &e.FailedSibling, &e.VaultError, &e.TaskSignalReason, &e.TaskSignal, &e.DriverMessage,
+		&e.GenericSource}
+}
+
+// redact removes values of secret blocks from the texts of an event. An error can repeat what a driver or a hook was given.
+func redact(e *nomad.TaskEvent, secrets func(string) string) {
+	for _, text := range texts(e) {
+		*text = secrets(*text)
+	}
+	e.Details = maps.Clone(e.Details)
+	for key, value := range e.Details {
+		e.Details[key] = secrets(value)
+	}
+}
+
 // shorten limits the texts of an event.
 func shorten(e *nomad.TaskEvent) {
-	for _, text := range []*string{&e.Message, &e.DisplayMessage, &e.RestartReason, &e.SetupError, &e.DriverError, &e.KillError, &e.KillReason,
-		&e.DownloadError, &e.ValidationError, &e.FailedSibling, &e.VaultError, &e.TaskSignalReason, &e.TaskSignal, &e.DriverMessage,
-		&e.GenericSource} {
+	for _, text := range texts(e) {
 		*text = untrusted.Shorten(*text, maxText)
 	}
 	e.Details = maps.Clone(e.Details)

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -114,3 +115,24 @@ func TestEventText(t *testing.T) {
 		}
 	}
 }
+
+// An event does not repeat the values of secret blocks, which an error of a driver can quote.
+func TestEvent_Redacted(t *testing.T) {
+	var s record
+	s.store, s.changed = discard{}, func() {}
+	s.redact = func(text string) string { return strings.ReplaceAll(text, "hunter2", "<secret.a.b>") }
+	s.update(func(*nomad.TaskState) {}, &nomad.TaskEvent{Type: nomad.TaskDriverFailure, DriverError: "invalid image hunter2",
+		Details: map[string]string{"image": "hunter2"}})
+	e := s.snapshot().Events[0]
+	if text := fmt.Sprintf("%+v", *e); strings.Contains(text, "hunter2") || e.Details["image"] != "<secret.a.b>" ||
+		e.Details["driver_error"] != "invalid image <secret.a.b>" {
+		t.Errorf("event = %s", text)
+	}
+}
+
+// discard stores nothing.
+type discard struct{}
+
+func (discard) PutTask(string, string, state.Task) error         { return nil }
+func (discard) PutTaskLater(string, string, state.Task) error    { return nil }
+func (discard) PutTaskWithNext(string, string, state.Task) error { return nil }

@@ -15,6 +15,7 @@ type record struct {
 	store       Store
 	alloc, task string
 	changed     func()
+	redact      func(string) string // removes values of secret blocks; set before the first event
 
 	local state.LocalState // owned by Run
 
@@ -52,6 +53,9 @@ func (r *record) snapshot() *nomad.TaskState {
 // update changes the state, adds the event unless it is nil, queues the state for storage and
 // calls changed.
 func (r *record) update(change func(*nomad.TaskState), e *nomad.TaskEvent) {
+	if e != nil {
+		redact(e, r.redact)
+	}
 	r.mu.Lock()
 	change(&r.state)
 	if e != nil {

@@ -111,6 +111,7 @@ func New(cfg Config) *Runner {
 		}),
 	}
 	r.record = newRecord(&cfg, r.log)
+	r.record.redact = r.env.Redact
 	r.schedule = newSchedule(r.log, cfg.Task.Schedule, func(s nomad.TaskScheduleState, e *nomad.TaskEvent) {
 		r.record.update(func(state *nomad.TaskState) { state.Paused = s }, e)
 	})

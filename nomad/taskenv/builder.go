@@ -6,8 +6,9 @@
 // hooks. Values of the env block may refer to the lower layers.
 //
 // References: ${NAME} and ${env.NAME} are variables of the task. ${attr.x} and ${meta.x} are
-// attributes and meta of the node; ${node.unique.id} and others are its fields. Unknown
-// references are left unchanged, since they may be meant for the task's shell.
+// attributes and meta of the node; ${node.unique.id} and others are its fields. ${secret.NAME.KEY} is a value of a
+// secret block, which is not a variable. Unknown references are left unchanged, since they may be meant for the task's
+// shell.
 //
 // Names has the names of services in identities, which clients and servers compute alike (name.go).
 //
@@ -51,6 +52,7 @@ type Builder struct {
 	hooks   map[string]map[string]string
 	below   map[string]bool // hooks whose variables are below the task's env block
 	order   []string        // hooks in the order of their first call
+	secrets map[string]string
 }
 
 // New returns a Builder for a task.
@@ -91,6 +93,13 @@ func (b *Builder) SetBelow(hook string) {
 	b.below[hook], b.built = true, nil
 }
 
+// SetSecrets replaces the values of ${secret.NAME.KEY}, by NAME.KEY. They are not variables of the task.
+func (b *Builder) SetSecrets(values map[string]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.secrets, b.built = maps.Clone(values), nil
+}
+
 // SetHost replaces the host environment set by the named hook.
 func (b *Builder) SetHost(hook string, env map[string]string) {
 	b.mu.Lock()
@@ -111,7 +120,8 @@ func (b *Builder) Build() *Env {
 
 // build builds the environment. The caller holds mu.
 func (b *Builder) build() *Env {
-	e := &Env{vars: map[string]string{}, node: nodeRefs{b.subject.Node, b.subject.Region}, paths: b.paths, inserted: newInserted(b.most)}
+	e := &Env{vars: map[string]string{}, node: nodeRefs{b.subject.Node, b.subject.Region}, paths: b.paths, secrets: b.secrets,
+		inserted: newInserted(b.most)}
 	b.builtIns(e.vars)
 	b.meta(e)
 	b.copyHooks(e.vars, true)
@@ -123,7 +133,7 @@ func (b *Builder) build() *Env {
 		}
 	}
 	if vars := b.subject.Task.Env; len(vars) > 0 {
-		below := &Env{vars: maps.Clone(e.vars), node: e.node, inserted: e.inserted}
+		below := &Env{vars: maps.Clone(e.vars), node: e.node, secrets: e.secrets, inserted: e.inserted}
 		for name, value := range vars {
 			e.vars[below.Expand(name)] = below.Expand(value)
 		}

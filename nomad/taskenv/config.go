@@ -49,7 +49,7 @@ func (e *Env) Block(config map[string]any) (map[string]any, error) {
 // the task's own directories. A variable that the job has given another value is interpolated.
 func (e *Env) Isolated(config map[string]any) map[string]any {
 	vars := map[string]string{"NOMAD_ALLOC_DIR": e.paths.Alloc, "NOMAD_TASK_DIR": e.paths.Task, "NOMAD_SECRETS_DIR": e.paths.Secrets}
-	kept := &Env{vars: maps.Clone(e.vars), node: e.node, calls: e.calling().calls, inserted: e.inserted}
+	kept := &Env{vars: maps.Clone(e.vars), node: e.node, secrets: e.secrets, calls: e.calling().calls, inserted: e.inserted}
 	for _, name := range drivers.OwnDirectories() {
 		if vars[name] != "" && vars[name] == e.vars[name] {
 			delete(kept.vars, name)

@@ -20,8 +20,9 @@ type Env struct {
 	vars     map[string]string
 	node     nodeRefs
 	paths    Paths
-	calls    *calls        // evaluates calls of functions; nil outside of a driver's config
-	inserted *rate.Limiter // of bytes; copies share it
+	secrets  map[string]string // by NAME.KEY; shared, never written
+	calls    *calls            // evaluates calls of functions; nil outside of a driver's config
+	inserted *rate.Limiter     // of bytes; copies share it
 }
 
 func newInserted(most int) *rate.Limiter { return rate.NewLimiter(insertRate, most) }
@@ -123,6 +124,10 @@ func (e *Env) lookup(name string) (string, bool) {
 	}
 	if value, ok := e.vars[strings.TrimPrefix(name, "env.")]; ok {
 		return value, true
+	}
+	if key, ok := strings.CutPrefix(name, secretPrefix); ok {
+		value, ok := e.secrets[key]
+		return value, ok
 	}
 	return "", false
 }
