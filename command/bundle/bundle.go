@@ -7,10 +7,9 @@
 //	  nomad/0000/, nomad/0001/, ...       each interval: jobs, allocations, nodes, metrics, ...
 //	  server/<name>/, client/<node ID>/   host data, log and profiles of each agent
 //
-// Everything is read over the HTTP API with the rights of the caller, and from the agent of Consul that the caller names
-// (consul.go). Secrets are removed before a
-// file is written (scrub.go). The sizes of a file and of the bundle, the number of agents, and the
-// duration are limited. An interrupt ends the capture, and the archive contains what was captured
+// Everything is read over the HTTP API with the rights of the caller, and from the agent of Consul and the Vault that the
+// caller names (consul.go, vault.go). Secrets are removed before a file is written (scrub.go). The
+// sizes of a file and of the bundle, the number of agents, and the duration are limited. An interrupt ends the capture, and the archive contains what was captured
 // until then.
 //
 // One goroutine per log and event stream runs until the capture ends. Profiles of maxParallel agents
@@ -54,8 +53,8 @@ type settings struct {
 	output                        string
 	detail                        term.Detail
 	flags                         map[string]string // set flags, without secrets
-	refused                       error             // of a flag of another program
 	consul                        consulFlags
+	vault                         vaultFlags
 }
 
 // Commands lists the command of this package.
@@ -70,7 +69,7 @@ archive nomad-debug-<time>Z.tar.gz is written to the current directory. An inter
     nomad operator debug -duration=2m -event-topic=Node,Evaluation -output=/var/tmp
 
 With -consul-http-addr or CONSUL_HTTP_ADDR, also reads the agent of Consul there: its version, members, leader and metrics, and
-the part of its configuration that has no secrets.
+the part of its configuration that has no secrets. With -vault-address or VAULT_ADDR, also reads the health of Vault.
 
 Tokens, keys, environments of tasks and agents, templates and driver configurations are removed. Logs and names of jobs, nodes and
 variables remain: look at a bundle before you share it.
@@ -81,7 +80,6 @@ fails for another reason, the exit code is 2.`,
 		Setup: func(f *term.Flags) term.Run {
 			s := &settings{}
 			raw := s.declare(f)
-			s.refuse(f)
 			return func(ctx context.Context, e *term.Env) error {
 				if err := s.parse(raw); err != nil {
 					return err
@@ -116,28 +114,12 @@ func (s *settings) declare(f *term.Flags) *durations {
 	f.StringVar(&s.output, "output", "", "Write a directory below this `directory` instead of an archive.")
 	f.DetailVar(&s.detail, "Print each captured file.")
 	s.consul.declare(f)
+	s.vault.declare(f)
 	return d
-}
-
-// refuse declares the flags of other programs. The error of parse does not contain the values, which
-// can be tokens.
-func (s *settings) refuse(f *term.Flags) {
-	declare := func(name, feature string) {
-		f.Func(name, "Not part of this version: "+feature+".", func(string) error {
-			s.refused = fmt.Errorf("-%s: %s: not part of this version", name, feature)
-			return nil
-		})
-	}
-	for _, name := range []string{"address", "ca-cert", "ca-path", "client-cert", "client-key", "token"} {
-		declare("vault-"+name, "debugging Vault")
-	}
 }
 
 // parse checks the flags.
 func (s *settings) parse(d *durations) error {
-	if s.refused != nil {
-		return s.refused
-	}
 	for _, p := range []struct {
 		flag, text string
 		to         *time.Duration
@@ -195,12 +177,16 @@ func run(ctx context.Context, e *term.Env, s *settings) error {
 	if err != nil {
 		return err
 	}
+	connection, err := s.vault.connection()
+	if err != nil {
+		return err
+	}
 	t, err := find(ctx, c, s)
 	if err != nil {
 		return err
 	}
 	name := "nomad-debug-" + time.Now().UTC().Format("2006-01-02-150405") + "Z"
-	dir, err := newDir(s.output, name, newScrubber(cfg, s.consul.secrets()...))
+	dir, err := newDir(s.output, name, newScrubber(cfg, slices.Concat(s.consul.secrets(), s.vault.secrets())...))
 	if err != nil {
 		return err
 	}
@@ -208,7 +194,7 @@ func run(ctx context.Context, e *term.Env, s *settings) error {
 	e.Println(term.Pairs([]string{term.Row("Servers", strings.Join(t.servers, ", ")),
 		term.Row("Clients", strings.Join(t.shortNodes(s.detail), ", ")),
 		term.Row("Interval", s.interval), term.Row("Duration", s.duration)}))
-	p := &capture{settings: s, target: t, client: c, consulAgent: agent, dir: dir, env: e, denied: map[string]bool{}}
+	p := &capture{settings: s, target: t, client: c, consulAgent: agent, vault: connection, dir: dir, env: e, denied: map[string]bool{}}
 	p.run(ctx)
 	if ctx.Err() != nil {
 		e.Warnf("Interrupted: the bundle contains what was captured until now")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/term"
+	"github.com/open-nomad/open-nomad/command/vaultenv"
 	"github.com/open-nomad/open-nomad/internal/consul"
 	"github.com/open-nomad/open-nomad/internal/version"
 )
@@ -24,7 +25,8 @@ type capture struct {
 	*settings
 	*target
 	client      *api.Client
-	consulAgent *consul.Agent // nil without Consul
+	consulAgent *consul.Agent        // nil without Consul
+	vault       *vaultenv.Connection // nil without Vault
 	dir         *dir
 	env         *term.Env
 	began       time.Time
@@ -92,6 +94,9 @@ func (p *capture) run(ctx context.Context) {
 	})
 	if p.consulAgent != nil {
 		streams.Go(func() { repeat(during, p.interval, func(n int) { p.readConsul(ctx, n) }) })
+	}
+	if p.vault != nil {
+		streams.Go(func() { repeat(during, p.interval, func(n int) { p.readVault(ctx, n) }) })
 	}
 	repeat(during, p.interval, func(n int) {
 		for name, route := range each {

@@ -155,8 +155,8 @@ func knownOfSelf(text []byte) ([]byte, error) {
 	return jsonOf(out)
 }
 
-// consulError is the error of a request to Consul without the body of the answer, which could contain a token.
-type consulError struct {
+// systemError is the error of a request to Consul or Vault without the body of the answer, which could contain a token.
+type systemError struct {
 	status int // 0: no answer
 	error
 }
@@ -168,14 +168,14 @@ func newConsulError(err error) error {
 	}
 	var status api.StatusError
 	if errors.As(err, &status) {
-		return &consulError{status.Code, consul.Redact(err)}
+		return &systemError{status.Code, consul.Redact(err)}
 	}
-	return &consulError{0, consul.Redact(err)}
+	return &systemError{0, consul.Redact(err)}
 }
 
-// statusOf returns the status of an answer of an agent or of Consul, 0 if err is another error.
+// statusOf returns the status of an answer of an agent, Consul or Vault, 0 if err is another error.
 func statusOf(err error) int {
-	var of *consulError
+	var of *systemError
 	if errors.As(err, &of) {
 		return of.status
 	}

@@ -29,8 +29,18 @@ func capturing(t *testing.T, c consulFlags) (*capture, *strings.Builder) {
 	return &capture{settings: &settings{}, consulAgent: agent, dir: d, env: &term.Env{Out: &errs, Err: &errs}, denied: map[string]bool{}}, &errs
 }
 
-// textOf returns all files of a capture by name.
+// textOf returns all files of a capture by the last part of their names.
 func textOf(t *testing.T, p *capture) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for path, text := range textOfPath(t, p) {
+		out[filepath.Base(path)] = text
+	}
+	return out
+}
+
+// textOfPath returns all files of a capture by their names below the bundle.
+func textOfPath(t *testing.T, p *capture) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	err := filepath.WalkDir(p.dir.path, func(path string, e fs.DirEntry, err error) error {
@@ -38,7 +48,11 @@ func textOf(t *testing.T, p *capture) map[string]string {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		out[filepath.Base(path)] = string(text)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(p.dir.path, path)
+		out[name] = string(text)
 		return err
 	})
 	if err != nil {

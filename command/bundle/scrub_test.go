@@ -55,7 +55,6 @@ func TestFlagsAreChecked(t *testing.T) {
 		"exclude each other":       {"-log-file-export", "-log-lookback=1h"},
 		"-max-nodes is negative":   {"-max-nodes=-1"},
 		"environment of Consul":    {"-consul-http-addr=127.0.0.1:1", "-consul-ca-cert=nowhere.pem", "-consul-token=canary"},
-		"debugging Vault: not par": {"-vault-token=canary"},
 	} {
 		var errs strings.Builder
 		if code := Commands()[0].Adapt(strings.NewReader(""), &strings.Builder{}, &errs).Run(args); code != 1 ||

@@ -66,28 +66,31 @@ func New(f Flags) (*Connection, error) {
 // Secrets returns the tokens of the flags and of the environment, which no output may contain.
 func (f Flags) Secrets() []string { return []string{f.Token, os.Getenv(api.EnvVaultToken)} }
 
+// Anonymous returns the connection without the token and the namespace.
+func (c Connection) Anonymous() *Connection { return &Connection{cluster: c.cluster} }
+
 // Address returns the address of Vault.
-func (c *Connection) Address() string { return c.cluster.Settings().Address }
+func (c Connection) Address() string { return c.cluster.Settings().Address }
 
 // Namespace returns the namespace, "" for the root namespace.
-func (c *Connection) Namespace() string { return c.namespace }
+func (c Connection) Namespace() string { return c.namespace }
 
 // Authorized reports whether there is a token.
-func (c *Connection) Authorized() bool { return c.token != "" }
+func (c Connection) Authorized() bool { return c.token != "" }
 
 // String returns the address.
-func (c *Connection) String() string { return c.Address() }
+func (c Connection) String() string { return c.Address() }
 
 // Format implements fmt.Formatter: no verb prints the token.
-func (c *Connection) Format(f fmt.State, _ rune) { fmt.Fprint(f, c.Address()) }
+func (c Connection) Format(f fmt.State, _ rune) { fmt.Fprint(f, c.Address()) }
 
 // LogValue returns the address.
-func (c *Connection) LogValue() slog.Value { return slog.StringValue(c.Address()) }
+func (c Connection) LogValue() slog.Value { return slog.StringValue(c.Address()) }
 
 // Client returns a client for requests in the namespace.
-func (c *Connection) Client() *api.Client { return c.cluster.Client(c.token, c.namespace) }
+func (c Connection) Client() *api.Client { return c.cluster.Client(c.token, c.namespace) }
 
 // ClientIn returns a client for requests in another namespace.
-func (c *Connection) ClientIn(namespace string) *api.Client {
+func (c Connection) ClientIn(namespace string) *api.Client {
 	return c.cluster.Client(c.token, namespace)
 }
