@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -45,8 +44,10 @@ const (
 	vaultFile = "vault_token"
 	// vaultSeen is the file in the private directory with the hash of the token that the process has got.
 	vaultSeen = "vault_token.sha256"
-	// vaultQuiet is how long a start waits for its token without an event.
+	// vaultQuiet is how long a start waits for its token without an event. The events of the logins have the causes.
 	vaultQuiet = 3 * time.Second
+	// waitsForVault is this event.
+	waitsForVault = "Waiting for a token of Vault: the task starts after its login"
 	// newVaultToken is the reason of a change mode.
 	newVaultToken = "Vault: new Vault token acquired"
 	// vaultRestart and vaultSignal are change modes. The other one is noop.
@@ -110,7 +111,7 @@ func (h *vaultHook) Prestart(ctx context.Context, req *TaskPrestartRequest, resp
 		s.seen = h.loadSeen(s)
 	} else {
 		s.started = started
-		defer h.announce(req.Task)()
+		defer h.announce()()
 		if err := h.tokens.Confirm(ctx, h.task); err != nil {
 			return err
 		}
@@ -131,10 +132,9 @@ func (h *vaultHook) Prestart(ctx context.Context, req *TaskPrestartRequest, resp
 }
 
 // announce adds an event if the start still waits for its token after vaultQuiet. The returned function ends this.
-func (h *vaultHook) announce(t *nomad.Task) (end func()) {
+func (h *vaultHook) announce() (end func()) {
 	timer := time.AfterFunc(vaultQuiet, func() {
-		text := waitsForVault(t)
-		h.control.Emit(&nomad.TaskEvent{Type: nomad.TaskHookMessage, Message: text, DisplayMessage: text})
+		h.control.Emit(&nomad.TaskEvent{Type: nomad.TaskHookMessage, Message: waitsForVault, DisplayMessage: waitsForVault})
 	})
 	return func() { timer.Stop() }
 }
@@ -153,16 +153,6 @@ func (h *vaultHook) begin(ctx context.Context, s *vaultStart) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// waitsForVault returns the event of a start that waits for its token.
-func waitsForVault(t *nomad.Task) string {
-	name := token.Identity
-	if !slices.ContainsFunc(t.Identities, func(i *nomad.WorkloadIdentity) bool { return i.Name == name }) {
-		return fmt.Sprintf("Waiting for a token of Vault: the task has no identity %q with which it can log in. Add default_identity to the "+
-			"vault block of the servers, or an identity of this name to the task, and register the job again", name)
-	}
-	return "Waiting for a token of Vault: the task starts after its login"
 }
 
 // follow delivers the token of each new login, and applies the change mode if the process has another one.

@@ -34,12 +34,13 @@ func (*vaultTokens) Confirm(context.Context, string) error       { return nil }
 func (v *vaultTokens) Watch(string) (<-chan token.Token, func()) { return v.ch, func() {} }
 func (v *vaultTokens) EndTask(task string)                       { v.ended = append(v.ended, task) }
 func vaultToken(secret string) token.Token                       { return token.Token{Secret: login.NewSecret(secret)} }
-func withVault(v nomad.Vault, ids ...*nomad.WorkloadIdentity) *nomad.Task {
-	return &nomad.Task{Vault: &v, Identities: ids}
+func withVault(v nomad.Vault) *nomad.Task {
+	return &nomad.Task{Vault: &v}
 }
 
 // vaultControl records the calls of the hook. The environment is that of the task.
 type vaultControl struct {
+	taskhook.Control
 	mu    sync.Mutex
 	env   *taskenv.Builder
 	calls []string
@@ -272,43 +273,33 @@ func TestVault_Stopping(t *testing.T) {
 
 // TestVault_Waits checks that a start waits until it is cancelled, with an event after three seconds.
 func TestVault_Waits(t *testing.T) {
-	for name, tc := range map[string]struct {
-		ids  []*nomad.WorkloadIdentity
-		want string
-	}{
-		"no identity": {nil, `event: Waiting for a token of Vault: the task has no identity "vault_default" with which it can log in. ` +
-			`Add default_identity to the vault block of the servers, or an identity of this name to the task, and register the job again`},
-		"identity": {[]*nomad.WorkloadIdentity{{Name: "vault_default"}}, "event: Waiting for a token of Vault: the task starts after its login"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			v := newVaultTask(t, withVault(nomad.Vault{Env: true}, tc.ids...))
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				v.tokens.ch = make(chan token.Token)
-				start := time.Now()
-				go func() {
-					time.Sleep(2 * time.Second)
-					if got := v.control.all(); got != "" {
-						t.Errorf("calls %q after two seconds", got)
-					}
-				}()
-				if _, err := v.start(ctx, "vault"); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("Prestart() = %v after the kill", err)
-				}
-				if got := v.control.all(); got != tc.want || time.Since(start) != time.Hour {
-					t.Errorf("calls %q, want %q", got, tc.want)
-				}
-				go func() {
-					time.Sleep(2 * time.Second)
-					v.tokens.ch <- vaultToken("s")
-				}()
-				if _, err := v.start(t.Context(), "vault"); err != nil || v.control.all() != tc.want {
-					t.Errorf("Prestart() = %v, calls %q", err, v.control.all())
-				}
-			})
-		})
-	}
+	v := newVaultTask(t, withVault(nomad.Vault{Env: true}))
+	synctest.Test(t, func(t *testing.T) {
+		const want = "event: Waiting for a token of Vault: the task starts after its login"
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		v.tokens.ch = make(chan token.Token)
+		start := time.Now()
+		go func() {
+			time.Sleep(2 * time.Second)
+			if got := v.control.all(); got != "" {
+				t.Errorf("calls %q after two seconds", got)
+			}
+		}()
+		if _, err := v.start(ctx, "vault"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Prestart() = %v after the kill", err)
+		}
+		if got := v.control.all(); got != want || time.Since(start) != time.Hour {
+			t.Errorf("calls %q, want %q", got, want)
+		}
+		go func() {
+			time.Sleep(2 * time.Second)
+			v.tokens.ch <- vaultToken("s")
+		}()
+		if _, err := v.start(t.Context(), "vault"); err != nil || v.control.all() != want {
+			t.Errorf("Prestart() = %v, calls %q", err, v.control.all())
+		}
+	})
 }
 
 // TestVault_Without checks tasks without a vault block, and clients without Vault.
