@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/jobspec"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
+	"github.com/open-nomad/open-nomad/nomad/vault"
 )
 
 var updateFields = flag.Bool("update-fields", false, "write the results in testdata/fields.tsv")
@@ -241,15 +242,19 @@ func canonical(t *testing.T, text string) *nomad.Job {
 	return job
 }
 
-// refusals returns the errors about what this version does not have, with servers without Consul.
+// refusals returns the errors about what this version does not have, with servers that have Vault and no Consul.
 func refusals(j *nomad.Job) (out []string) {
-	err := errors.Join(append(jobrules.NeedsConsul(j), jobrules.Validate(j))...)
+	withVault := vault.Clusters{vault.DefaultCluster: {Enabled: true}}
+	err := errors.Join(slices.Concat(jobrules.NeedsConsul(j), jobrules.NeedsVault(j, withVault), []error{jobrules.Validate(j)})...)
 	if err == nil {
 		return nil
 	}
 	for line := range strings.Lines(err.Error()) {
-		if strings.Contains(line, "not support") || strings.Contains(line, "feature of Consul") {
-			out = append(out, line)
+		for _, part := range []string{"not support", "feature of Consul", "requires Nomad Enterprise", "not enabled but used", "deprecated"} {
+			if strings.Contains(line, part) {
+				out = append(out, line)
+				break
+			}
 		}
 	}
 	return out

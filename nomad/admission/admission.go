@@ -53,7 +53,7 @@ type Config struct {
 	MaxCount          int // 50,000 allocations
 	Spiffe            Spiffe
 	Consul            *consul.Services // what happens to services of provider "consul"; nil for the default setting
-	Vault             vault.Clusters   // of the configuration of the servers
+	Vault             vault.Clusters   // that jobs may use; nil refuses vault blocks
 }
 
 // Admitter admits jobs in one region.

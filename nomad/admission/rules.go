@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/nomad/rules"
 )
 
@@ -28,10 +29,11 @@ type rule struct {
 }
 
 // checks are the rules of admission, in the order in which they are checked. The rights are first, so that a caller
-// without them gets only the permission error. The first two rules are the only ones that change the job, so that the
+// without them gets only the permission error. The first three rules are the only ones that change the job, so that the
 // others check it as it will be stored.
 var checks = []rule{
 	{"use of Consul", (*write).consul},
+	{"use of Vault", (*write).vault},
 	{"privilege of tasks that need it", (*write).grant},
 	{"rights of the asker", func(w *write) error { return w.Rights(w.who, w.job) }},
 	{"registration is open", (*write).open},
@@ -99,7 +101,7 @@ func (w *write) valid() error {
 // config blocks of an otherwise valid job are checked against the schemas of the nodes, which gives warnings too.
 func (v *View) Validate(who Asker, job *nomad.Job) (warns []string, err error) {
 	all := slices.Concat(parts(validate(job, v.names)), unprivileged(job, v.names, v.explicit(job.Namespace)),
-		v.consulFaults(who, job), parts(v.withinLimits(job)))
+		v.consulFaults(who, job), jobrules.NeedsVault(job, v.cfg.Vault), parts(v.withinLimits(job)))
 	if len(all) > 0 {
 		return nil, invalid(all)
 	}
@@ -117,7 +119,11 @@ func (v *View) Explainable(who Asker, job *nomad.Job) error {
 	if err := w.consul(); err != nil {
 		return err
 	}
-	if all := slices.Concat(parts(validate(job, v.names)), v.consulFaults(who, job), parts(v.withinLimits(job))); len(all) > 0 {
+	if err := w.vault(); err != nil {
+		return err
+	}
+	if all := slices.Concat(parts(validate(job, v.names)), v.consulFaults(who, job), jobrules.NeedsVault(job, v.cfg.Vault),
+		parts(v.withinLimits(job))); len(all) > 0 {
 		return invalid(all)
 	}
 	if err := v.Rights(who, job); err != nil {

@@ -32,8 +32,11 @@ type Subject struct {
 func (i *Issuer) Workload(s Subject, now time.Time) *idtoken.Claims {
 	alloc, job, handle, identity := s.Alloc, s.Job, s.Handle, s.Identity
 	id := job.IdentityID()
-	w := &idtoken.WorkloadIdentityClaims{Namespace: alloc.Namespace, JobID: id, AllocationID: alloc.ID, ExtraClaims: s.extraClaims(),
+	w := &idtoken.WorkloadIdentityClaims{Namespace: alloc.Namespace, JobID: id, AllocationID: alloc.ID, ExtraClaims: i.extraClaims(s),
 		Isolation: s.isolation(), ConsulNamespace: s.consulNamespace()}
+	if block, _ := i.vaultOf(s); block != nil {
+		w.VaultRole, w.VaultNamespace = block.Role, block.Namespace
+	}
 	switch handle.WorkloadType {
 	case message.WorkloadTypeService:
 		w.ServiceName = handle.WorkloadIdentifier

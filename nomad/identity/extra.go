@@ -2,12 +2,14 @@ package identity
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/vault"
 )
 
 // token matches a variable in an extra claim, such as ${job.id}.
@@ -16,18 +18,32 @@ var token = pattern.Lazy(`\$\{[^{}]*\}`)
 // artifactDigests is the variable of the digests of the task's artifacts.
 const artifactDigests = "artifact.digests"
 
-// extraClaims returns the claims that the namespace adds.
-func (s Subject) extraClaims() map[string]string {
-	out := s.claimTexts()
+// extraClaims returns the claims that the namespace and the configuration of Vault add.
+func (i *Issuer) extraClaims(s Subject) map[string]string {
+	out := i.claimTexts(s)
 	for name, text := range out {
 		out[name] = s.interpolate(text)
 	}
 	return out
 }
 
-// claimTexts returns the claims of the namespace before interpolation: all required ones, and those
-// optional ones that the identity lists. As Nomad 2.0.
-func (s Subject) claimTexts() map[string]string {
+// claimTexts returns the claims before interpolation: those of the namespace, and those that the configuration adds to
+// identities for Vault. The latter replace others of the same name. As Nomad 2.0.
+func (i *Issuer) claimTexts(s Subject) map[string]string {
+	out := s.namespaceTexts()
+	_, c := i.vaultOf(s)
+	if c == nil || len(c.ExtraClaims) == 0 {
+		return out
+	}
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, c.ExtraClaims)
+	return out
+}
+
+// namespaceTexts returns the claims of the namespace: all required ones, and those optional ones that the identity lists.
+func (s Subject) namespaceTexts() map[string]string {
 	if s.Namespace == nil {
 		return nil
 	}
@@ -50,8 +66,8 @@ func (s Subject) claimTexts() map[string]string {
 }
 
 // ClaimsDigests reports whether a claim contains the digests of the task's artifacts.
-func (s Subject) ClaimsDigests() bool {
-	for _, text := range s.claimTexts() {
+func (i *Issuer) ClaimsDigests(s Subject) bool {
+	for _, text := range i.claimTexts(s) {
 		for _, place := range token().FindAllString(text, -1) {
 			if variable(place) == artifactDigests {
 				return true
@@ -87,9 +103,13 @@ func (s Subject) interpolate(text string) string {
 
 // values returns the values of the variables, by name.
 func (s Subject) values() map[string]string {
-	job, node := s.Job, s.Node
+	job, node, block := s.Job, s.Node, nomad.Vault{}
 	if node == nil {
 		node = &nomad.Node{}
+	}
+	if of := s.vaultBlock(); of != nil {
+		block = *of
+		block.Cluster = vault.ClusterOf(of)
 	}
 	task := ""
 	if s.Handle.WorkloadType == message.WorkloadTypeTask {
@@ -99,7 +119,8 @@ func (s Subject) values() map[string]string {
 		"job.region": job.Region, "job.namespace": s.Alloc.Namespace, "job.id": job.IdentityID(), "job.node_pool": job.NodePool,
 		"group.name": s.Alloc.TaskGroup, "alloc.id": s.Alloc.ID, "task.name": task,
 		"node.id": node.ID, "node.datacenter": node.Datacenter, "node.pool": node.NodePool, "node.class": node.NodeClass,
-		artifactDigests: s.digests(), "vault.cluster": "", "vault.namespace": "", "vault.role": "",
+		artifactDigests: s.digests(), "vault.cluster": block.Cluster, "vault.namespace": block.Namespace,
+		"vault.role": block.Role,
 	}
 }
 

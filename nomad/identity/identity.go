@@ -59,11 +59,11 @@ type Config struct {
 	URL string
 	// AnyAudience accepts workload identities for any audience.
 	AnyAudience bool
-	// Vault has the extra claims of identities for Vault.
-	Vault vault.Clusters
 	// Audit records signed tokens, except server identities; nil disables it. If recording is
 	// enforced and fails, the token is not returned.
 	Audit *audit.Log
+	// Vault has the clusters whose identities get claims of their own.
+	Vault vault.Clusters
 }
 
 // Issuer signs and verifies tokens with the keys of a ring.
@@ -72,14 +72,14 @@ type Issuer struct {
 	region string
 	url    string
 	anyAud bool
-	vault  vault.Clusters
 	audit  *audit.Log
+	vault  vault.Clusters
 	seen   seen
 }
 
 // New returns an issuer.
 func New(c Config) *Issuer {
-	return &Issuer{ring: c.Ring, region: c.Region, url: c.URL, anyAud: c.AnyAudience, vault: c.Vault, audit: c.Audit}
+	return &Issuer{ring: c.Ring, region: c.Region, url: c.URL, anyAud: c.AnyAudience, audit: c.Audit, vault: c.Vault}
 }
 
 // Mint signs claims with the active key, or with a key for the requested algorithm. It waits for a

@@ -506,6 +506,7 @@ func BenchmarkMint(b *testing.B) {
 }
 
 func TestClaimsDigests(t *testing.T) {
+	i := newIssuer(t, "")
 	named := &nomad.WorkloadIdentity{Name: "x", ExtraClaims: []string{"listed"}}
 	for text, want := range map[string]bool{
 		"${artifact.digests}": true, "a ${ artifact.digests } b": true, "${job.id} ${artifact.digests}": true,
@@ -513,16 +514,16 @@ func TestClaimsDigests(t *testing.T) {
 	} {
 		for _, ns := range []*nomad.Namespace{{RequiredExtraClaims: map[string]string{"r": text}},
 			{OptionalExtraClaims: map[string]string{"listed": text}}} {
-			if got := (identity.Subject{Identity: named, Namespace: ns}).ClaimsDigests(); got != want {
+			if got := i.ClaimsDigests(identity.Subject{Identity: named, Namespace: ns}); got != want {
 				t.Errorf("ClaimsDigests() with %q = %v, want %v", text, got, want)
 			}
 		}
 		unlisted := &nomad.Namespace{OptionalExtraClaims: map[string]string{"unlisted": text}}
-		if (identity.Subject{Identity: named, Namespace: unlisted}).ClaimsDigests() {
+		if i.ClaimsDigests(identity.Subject{Identity: named, Namespace: unlisted}) {
 			t.Errorf("ClaimsDigests() with %q in a claim that the identity does not list = true", text)
 		}
 	}
-	if (identity.Subject{Identity: named}).ClaimsDigests() {
+	if i.ClaimsDigests(identity.Subject{Identity: named}) {
 		t.Error("ClaimsDigests() without a namespace = true")
 	}
 }

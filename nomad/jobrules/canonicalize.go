@@ -125,6 +125,7 @@ func canonicalizeTaskGroup(tg *nomad.TaskGroup, j *nomad.Job) {
 	}
 	for _, t := range tg.Tasks {
 		canonicalizeTask(t, tg)
+		canonicalizeVault(t.Vault, j)
 		canonicalizeServices(t.Services, j, tg.Name, t.Name)
 		for _, p := range t.ScalingPolicies {
 			p.Target = j.ScalingTarget(tg, t)

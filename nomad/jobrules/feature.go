@@ -20,16 +20,14 @@ const (
 	withoutIt = "%s not supported by servers without Consul: remove it from the job, or add a consul block to the servers"
 )
 
-// The unsupported features of jobs and tasks. Those of volumes are in volume.go, those that need Consul in consul.go.
+// The unsupported features of jobs and tasks. Those of volumes are in volume.go, those that need Consul or Vault in consul.go and vault.go.
 // Registration rejects a job that uses one of them. Jobs stored by another implementation may use them: see
 // UnsupportedFeatures.
 var (
 	absentForJobs = []feature[*nomad.Job]{
 		{"multiregion", "multiregion blocks are", func(j *nomad.Job) bool { return j.Multiregion != nil }},
-		{"vault namespace", "Vault namespaces are", func(j *nomad.Job) bool { return j.VaultNamespace != "" }},
 	}
 	absentForTasks = []feature[*nomad.Task]{
-		{"vault", "vault blocks are", func(t *nomad.Task) bool { return t.Vault != nil }},
 		{"csi_plugin", "csi_plugin blocks are", func(t *nomad.Task) bool { return t.CSIPluginConfig != nil }},
 	}
 )
@@ -44,9 +42,9 @@ func refuse[T any](f *faults, format string, list []feature[T], v T) {
 }
 
 // UnsupportedFeatures returns the names of the unsupported features that the job uses, sorted and without duplicates. It
-// includes those that need servers with Consul.
+// includes those that need servers with Consul or Vault.
 func UnsupportedFeatures(j *nomad.Job) []string {
-	names := usedOf(consulForJobs, j, usedOf(absentForJobs, j, nil))
+	names := usedOf(vaultForJobs, j, usedOf(consulForJobs, j, usedOf(absentForJobs, j, nil)))
 	for _, tg := range j.TaskGroups {
 		if tg == nil {
 			continue // possible only in a job that was stored without validation
@@ -59,7 +57,7 @@ func UnsupportedFeatures(j *nomad.Job) []string {
 			names = usedOf(consulForServices, s, names)
 		}
 		for _, t := range tg.Tasks {
-			names = usedOf(consulForTasks, t, usedOf(absentForTasks, t, names))
+			names = usedOf(vaultForTasks, t, usedOf(consulForTasks, t, usedOf(absentForTasks, t, names)))
 		}
 	}
 	slices.Sort(names)
@@ -81,7 +79,8 @@ func usedOf[T any](list []feature[*T], v *T, names []string) []string {
 
 // AllUnsupportedFeatures returns all names that UnsupportedFeatures can return, sorted.
 func AllUnsupportedFeatures() []string {
-	names := slices.Concat(namesOf(absentForJobs), namesOf(absentForVolumes), namesOf(absentForTasks), ConsulFeatures())
+	names := slices.Concat(namesOf(absentForJobs), namesOf(absentForVolumes), namesOf(absentForTasks), ConsulFeatures(),
+		namesOf(vaultForJobs), namesOf(vaultForTasks))
 	slices.Sort(names)
 	return slices.Compact(names)
 }

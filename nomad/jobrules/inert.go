@@ -69,9 +69,6 @@ var (
 		}},
 		{"scaling", "has no effect: the servers store the policies of tasks, but no autoscaler of this version changes cpu and memory",
 			func(t *nomad.Task, _ *nomad.Job) bool { return len(t.ScalingPolicies) > 0 }},
-		{"vault_grace of template", "has no effect", func(t *nomad.Task, _ *nomad.Job) bool {
-			return slices.ContainsFunc(t.Templates, func(tmpl *nomad.Template) bool { return tmpl.VaultGrace != 0 })
-		}},
 	}
 )
 

@@ -49,7 +49,7 @@ func TestWithoutEffect(t *testing.T) {
 	task.Resources = &nomad.Resources{CPU: 10, MemoryMB: 20, IOPS: 5, DiskMB: 6,
 		Devices: nomad.ResourceDevices{{Name: "gpu", Count: 1}}, NUMA: &nomad.NUMA{Affinity: "prefer", Devices: []string{"gpu"}}}
 	task.ScalingPolicies = []*nomad.ScalingPolicy{{Type: "vertical_cpu", Max: 5}, {Type: "vertical_mem", Max: 5}}
-	task.Templates = []*nomad.Template{{EmbeddedTmpl: "x", DestPath: "local/x", ChangeMode: "restart", Perms: "0644", VaultGrace: hour}}
+	task.Templates = []*nomad.Template{{EmbeddedTmpl: "x", DestPath: "local/x", ChangeMode: "restart", Perms: "0644"}}
 	jobrules.Canonicalize(j)
 	if err := jobrules.Validate(j); err != nil {
 		t.Fatalf("Validate() = %v", err)
@@ -63,7 +63,7 @@ func TestWithoutEffect(t *testing.T) {
 	for _, want := range []string{group + "max_client_disconnect", group + "stop_after_client_disconnect", group + "prevent_reschedule_on_lost",
 		group + "attempts of reschedule", group + "canary", group + "mbits of network", group + "device of network", group + "cidr of network",
 		group + "ip of network", group + "to of port", service + "identity", service + "cluster", service + "kind", inTask + "iops of resources", inTask + "disk of resources",
-		inTask + "affinity of numa", inTask + "devices of numa", inTask + "scaling", inTask + "vault_grace of template"} {
+		inTask + "affinity of numa", inTask + "devices of numa", inTask + "scaling"} {
 		if !got[want] {
 			t.Errorf("WithoutEffect() lacks %s: %v", want, got)
 		}

@@ -249,7 +249,7 @@ func TestAbsentFeatures(t *testing.T) {
 	task := func(j *nomad.Job) *nomad.Task { return j.TaskGroups[0].Tasks[0] }
 	for name, edit := range map[string]func(j *nomad.Job){
 		"multiregion": func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
-		"vault":       func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
+		"csi_plugin":  func(j *nomad.Job) { task(j).CSIPluginConfig = &nomad.TaskCSIPluginConfig{} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := sample("service")

@@ -88,6 +88,7 @@ func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 	validateVolumeMounts(t, f, tg)
 	validateArtifacts(t, f)
 	validateTemplates(t, f)
+	validateVault(t.Vault, f)
 	validateSecrets(t, f)
 	validateActions(t, f)
 	if t.Lifecycle != nil {

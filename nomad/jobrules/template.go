@@ -26,6 +26,9 @@ func validateTemplates(t *nomad.Task, f *faults) {
 func validateTemplate(tmpl *nomad.Template, f *faults, t *nomad.Task) {
 	validateTemplateText(tmpl, f, t)
 	validateTemplateDestination(tmpl.DestPath, f, t.Name)
+	if tmpl.VaultGrace != 0 {
+		f.add("VaultGrace has been deprecated as of Nomad 0.11 and ignored since Vault 0.5. Please remove VaultGrace / vault_grace from template block.")
+	}
 	if tmpl.Splay < 0 {
 		f.add("splay is negative")
 	}

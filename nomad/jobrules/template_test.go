@@ -65,7 +65,8 @@ func TestValidateTemplates(t *testing.T) {
 		{"splay", edit(func(t *template) { t.Splay = minus }), "splay is negative"},
 		{"wait", edit(func(t *template) { t.Wait = &nomad.WaitConfig{Min: &minute, Max: &second} }), "min of 1m0s is above max of 1s"},
 		{"negative wait", edit(func(t *template) { t.Wait = &nomad.WaitConfig{Min: &minus} }), "wait: min or max is negative"},
-		{"vault_grace", edit(func(t *template) { t.VaultGrace = second }), ""},
+		{"vault_grace", edit(func(t *template) { t.VaultGrace = second }),
+			"VaultGrace has been deprecated as of Nomad 0.11 and ignored since Vault 0.5. Please remove VaultGrace / vault_grace from template block."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := sample("service")

@@ -23,7 +23,8 @@ func Warnings(j *nomad.Job) []string {
 			out = append(out, at+noDelay)
 		}
 		for _, t := range tg.Tasks {
-			out = append(out, warnings(t, Place(j.ID, tg.Name, t.Name))...)
+			at := Place(j.ID, tg.Name, t.Name)
+			out = append(append(out, warnings(t, at)...), noVaultBlock(t, at)...)
 		}
 	}
 	return out[:min(len(out), maxFaults)]

@@ -134,7 +134,7 @@ type Config struct {
 	Spiffe Spiffe
 	// Consul configures what happens to jobs that use Consul.
 	Consul consul.Config
-	// Vault has the clusters of Vault that jobs can use, and the identities of their tasks.
+	// Vault has the clusters of Vault that jobs may use.
 	Vault vault.Clusters
 	// AcceptAnyAudience accepts workload identities for other audiences in the API of this
 	// cluster, as other implementations do.

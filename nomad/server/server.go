@@ -198,7 +198,7 @@ func (s *Server) open() (err error) {
 	s.drains = drain.New(drain.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
 	s.pilot = s.newPilot()
 	s.unserved = unserved.New(unserved.Config{Store: s.fsm.State, CaughtUp: s.caughtUp.whenOpen(), Moved: s.moved.wait,
-		Others: func() []string { return unmarked(s.cfg.Region, s.Members()) }, Served: s.servedConsul, Log: s.log})
+		Others: func() []string { return unmarked(s.cfg.Region, s.Members()) }, Served: s.served, Log: s.log})
 	s.pool = s.newWorkers()
 	s.rpc, err = rpc.NewServer(rpc.Config{Methods: s.endpoints().Methods(), Auth: patient{s.authority, s.caughtUp}, Router: s, Peers: s.peers,
 		Home: s.cfg.AuthoritativeRegion, Self: s.token, Bound: nodes.BoundNode, Raft: s.raftConns(), TLS: s.cfg.TLS,

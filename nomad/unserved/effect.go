@@ -26,7 +26,6 @@ func ofJobs(format string) sentence {
 var effects = map[string]sentence{
 	"multiregion":      ofJobs("multiregion blocks of {jobs} have no effect: each region runs its part independently"),
 	"consul namespace": ofJobs("Consul namespaces of {jobs} have no effect here"),
-	"vault namespace":  ofJobs("Vault namespaces of {jobs} have no effect here"),
 
 	"consul service":   ofJobs("services of {jobs} with provider \"consul\" are registered by clients with Consul only, until the job is registered again"),
 	"consul partition": ofJobs("Consul partitions of {jobs} have no effect here"),
@@ -37,8 +36,10 @@ var effects = map[string]sentence{
 	"volume attachment_mode": ofJobs("attachment_mode \"block-device\" of volumes of {jobs} has no effect here"),
 	"connect":                ofJobs("services and tasks of Consul Connect in {jobs} run on clients with Consul only"),
 	"csi_plugin":             failing("csi_plugin blocks"),
-	"secret":                 failing("secret blocks"),
-	"vault":                  failing("vault blocks"),
+
+	"vault":           ofJobs("vault blocks of {jobs} work on clients with Vault only, and servers without Vault refuse the next registration"),
+	"vault namespace": ofJobs("Vault namespaces of {jobs} are refused at the next registration"),
+	"vault cluster":   failing("vault blocks for another cluster than default"),
 }
 
 // failing returns the message for a part of a task that makes clients refuse it.

@@ -64,7 +64,8 @@ func TestSentences(t *testing.T) {
 		{"multiregion", 1, "multiregion blocks of 1 job have no effect: each region runs its part independently"},
 		{"multiregion", 3, "multiregion blocks of 3 jobs have no effect: each region runs its part independently"},
 		{"consul service", 4, "services of 4 jobs with provider \"consul\" are registered by clients with Consul only, until the job is registered again"},
-		{"vault", 1, "tasks with vault blocks in 1 job will not start on clients of this version"},
+		{"vault", 1, "vault blocks of 1 job work on clients with Vault only, and servers without Vault refuse the next registration"},
+		{"vault cluster", 2, "tasks with vault blocks for another cluster than default in 2 jobs will not start on clients of this version"},
 		{"later", 1, "1 job uses later, which this version does not support"},
 		{"later", 2, "2 jobs use later, which this version does not support"},
 	} {

@@ -4,7 +4,12 @@
 // The package starts no goroutine.
 package vault
 
-import "github.com/open-nomad/open-nomad/nomad"
+import (
+	"cmp"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
 
 // DefaultCluster is the name of the cluster that jobs can use.
 const DefaultCluster = "default"
@@ -23,6 +28,12 @@ type Clusters map[string]*Cluster
 
 // Enabled reports whether jobs may use a cluster.
 func (c Clusters) Enabled(name string) bool { return c[name] != nil && c[name].Enabled }
+
+// IsIdentity reports whether an identity has a name for Vault.
+func IsIdentity(name string) bool { return strings.HasPrefix(name, identityPrefix) }
+
+// ClusterOf returns the cluster of a vault block.
+func ClusterOf(v *nomad.Vault) string { return cmp.Or(v.Cluster, DefaultCluster) }
 
 // identityPrefix begins the name of an identity for Vault.
 const identityPrefix = "vault_"

@@ -60,7 +60,7 @@ func (s *Service) SignIdentities(ctx context.Context, c *rpc.Call,
 				}
 				about := subject(snap, alloc, ask.WIHandle, named)
 				about.Digests = digests(alloc, ask.WIHandle, req.ArtifactDigests)
-				todo = append(todo, signed{ask, s.Issuer.Workload(about, s.Now()), about.ClaimsDigests()})
+				todo = append(todo, signed{ask, s.Issuer.Workload(about, s.Now()), s.Issuer.ClaimsDigests(about)})
 			}
 			return nil
 		})

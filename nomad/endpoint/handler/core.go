@@ -80,6 +80,8 @@ type Peers interface {
 // ends.
 type Issuer interface {
 	Workload(s identity.Subject, now time.Time) *idtoken.Claims
+	// ClaimsDigests reports whether the claims of a subject contain the digests of its artifacts.
+	ClaimsDigests(s identity.Subject) bool
 	Node(node *nomad.Node, ttl time.Duration, now time.Time) *idtoken.Claims
 	Introduction(intro *idtoken.NodeIntroductionIdentityClaims, ttl time.Duration, now time.Time) *idtoken.Claims
 	Mint(ctx context.Context, claims *idtoken.Claims) (idtoken.Token, error)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -151,6 +152,7 @@ func signalsOf(tg *nomad.TaskGroup) []string {
 			add(tmpl.ChangeSignal)
 		}
 	}
+	out = append(out, jobrules.VaultSignals(tg)...)
 	slices.Sort(out)
 	return slices.Compact(out)
 }
