@@ -102,6 +102,9 @@ func (a *Agent) open(w io.Writer) (err error) {
 	if keys := a.set.RPC.Ignored(); len(keys) > 0 {
 		a.log.Warn("the rpc block contains unknown keys, which are ignored", "keys", keys)
 	}
+	if keys := a.set.IgnoredVault(); len(keys) > 0 {
+		a.log.Warn("the vault blocks contain keys that have no effect, which are ignored", "keys", keys)
+	}
 	if a.tel, err = newTelemetry(a.set, a.log); err != nil {
 		return err
 	}

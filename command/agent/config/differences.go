@@ -93,6 +93,9 @@ func (s *Settings) ignoredKeys() []Difference {
 	for _, key := range s.RPC.Ignored() {
 		ignored("rpc."+key, "rpc."+key, "unknown key")
 	}
+	for _, key := range s.IgnoredVault() {
+		ignored("vault."+key, "vault."+key, "unknown key")
+	}
 	for _, key := range s.UnknownOptions() {
 		ignored("client.options", fmt.Sprintf("client.options %q", key), "unknown option")
 	}

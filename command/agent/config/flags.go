@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 )
 
@@ -88,18 +87,12 @@ var flagTable = []flagRow{
 	{"vault-tls-skip-verify", "vault.tls_skip_verify", true},
 }
 
-// laterFlags maps the flags whose feature does not exist yet to the name of the feature. The agent
-// refuses them.
-var laterFlags = map[string]string{"dev-vault": "tokens of tasks in Vault"}
-
-// boolLater lists the laterFlags that take no value.
-var boolLater = []string{"dev-vault"}
-
 // Options holds the values of the flags.
 type Options struct {
 	dev bool
 	// devConsul and devConnect are -dev with a consul block, and with the service mesh.
 	devConsul, devConnect bool
+	devVault              bool // -dev with a vault block
 	config                []string
 	// otherMachine makes missing certificate files a warning.
 	otherMachine bool
@@ -118,6 +111,7 @@ func Declare(set *flag.FlagSet) *Options {
 	set.BoolVar(&o.devConsul, "dev-consul", false, "The same as -dev, with the Consul agent of this machine and identities for it.")
 	set.BoolVar(&o.devConnect, "dev-connect", false,
 		"The same as -dev-consul, for jobs of the service mesh: needs root, and the program consul in PATH.")
+	set.BoolVar(&o.devVault, "dev-vault", false, "The same as -dev, with the Vault of this machine and an identity for it.")
 	set.StringVar(&o.introToken, "client-intro-token", "",
 		"The introduction `token` of the first registration; the variable NOMAD_CLIENT_INTRO_TOKEN overrides it.")
 	set.BoolVar(&o.adoptNone, "adopt-none", false,
@@ -135,15 +129,6 @@ func Declare(set *flag.FlagSet) *Options {
 			set.Func(row.name, usage+" to `value`.", take)
 		}
 	}
-	for name, feature := range laterFlags {
-		usage := "Not available yet: " + feature + "."
-		refuse := func(string) error { return fmt.Errorf("%s: not available yet", feature) }
-		if slices.Contains(boolLater, name) {
-			set.BoolFunc(name, usage, refuse)
-		} else {
-			set.Func(name, usage, refuse)
-		}
-	}
 	return o
 }
 
@@ -152,11 +137,14 @@ func Declare(set *flag.FlagSet) *Options {
 func (o *Options) Settings() (*Settings, error) {
 	s := Default()
 	s.otherMachine = o.otherMachine
-	if o.dev = o.dev || o.devConsul || o.devConnect; o.dev {
+	if o.dev = o.dev || o.devConsul || o.devConnect || o.devVault; o.dev {
 		s.presetDev()
 	}
 	if o.devConsul || o.devConnect {
 		s.presetConsul()
+	}
+	if o.devVault {
+		s.presetVault()
 	}
 	if o.devConnect {
 		if err := s.presetConnect(); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // Identity is the consul.service_identity, consul.task_identity or vault.default_identity block.
 type Identity struct {
-	Aud         []string          `hcl:"aud"`
+	Aud         []string          `hcl:"aud" merge:"union"`
 	Env         bool              `hcl:"env"`
 	File        bool              `hcl:"file"`
 	Filepath    string            `hcl:"filepath"`

@@ -11,11 +11,18 @@ import (
 )
 
 // keyrings returns the configured key providers, or nil for the built-in one alone. A single aead
-// provider is active by default.
+// provider is active by default. A transit provider without a token has that of the vault block of the default cluster.
 func (s *Settings) keyrings() []kms.Config {
 	var out []kms.Config
 	for _, id := range slices.Sorted(maps.Keys(s.Keyring)) {
-		out = append(out, s.Keyring[id].config())
+		c := s.Keyring[id].config()
+		if v := s.defaultVault(); c.Provider == string(rootkey.KEKProviderVaultTransit) && v != nil && v.Token != "" && c.Keys["token"] == "" {
+			if c.Keys == nil {
+				c.Keys = map[string]string{}
+			}
+			c.Keys["token"] = v.Token
+		}
+		out = append(out, c)
 	}
 	if len(out) == 1 && out[0].Provider == string(rootkey.KEKProviderAEAD) {
 		if _, said := s.set["keyring."+out[0].ID()+".active"]; !said {

@@ -9,11 +9,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	fingerprinter "github.com/open-nomad/open-nomad/client/fingerprint/vault"
+	"github.com/open-nomad/open-nomad/command/agent/config/decode"
 	"github.com/open-nomad/open-nomad/internal/vault"
 	"github.com/open-nomad/open-nomad/nomad"
 	mode "github.com/open-nomad/open-nomad/nomad/vault"
@@ -50,6 +52,13 @@ func (s *Settings) IgnoredVault() (out []string) {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// presetVault applies -dev-vault: the default cluster on this machine, with an identity for tasks.
+func (s *Settings) presetVault() {
+	v := decode.ByName(reflect.ValueOf(&s.Vault).Elem(), "").Interface().(*Vault)
+	v.Enabled, v.Address = true, "http://localhost:8200"
+	v.DefaultIdentity = Identity{Aud: []string{"vault.io"}, TTL: "1h"}
 }
 
 // vaultNamespace is the variable with the namespace of the default cluster, unless its block sets one.

@@ -1,13 +1,20 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/internal/vault"
+	"github.com/open-nomad/open-nomad/nomad"
+	mode "github.com/open-nomad/open-nomad/nomad/vault"
 )
 
 // TestVault_Settings checks which clusters a client detects, for blocks of several files and flags.
@@ -85,6 +92,122 @@ func TestVault_Files(t *testing.T) {
 func TestVault_Redacted(t *testing.T) {
 	c := Config{Vault: []*Vault{{Name: "default", Token: "s3cret", Address: "https://a:1"}}}
 	if text := fmt.Sprint(c.Redacted()); strings.Contains(text, "s3cret") || !strings.Contains(text, "https://a:1") {
+		t.Errorf("shown: %s", text)
+	}
+}
+
+// TestVault_Tasks checks what servers and clients get for tasks: from merged blocks, the environment, flags and -dev-vault.
+func TestVault_Tasks(t *testing.T) {
+	t.Setenv("VAULT_NAMESPACE", "of-env")
+	t.Setenv("VAULT_TOKEN", "canary")
+	const west = "vault {\n name = \"west\"\n enabled = true\n}\n"
+	claims := map[string]string{"unused": "${job.id}"}
+	for name, c := range map[string]struct {
+		files map[string]string
+		flags []string
+		want  []vault.Settings // without the address
+		ids   mode.Clusters
+	}{
+		"defaults": {map[string]string{"a.hcl": minimal + "vault { enabled = true }\n"}, nil,
+			[]vault.Settings{{Name: "default", Namespace: "of-env", AuthPath: "jwt-nomad"}}, mode.Clusters{"default": {Enabled: true}}},
+		"disabled": {map[string]string{"a.hcl": minimal + "vault {\n default_identity { env = true }\n}\n"}, nil, nil, mode.Clusters{"default": {}}},
+		"all": {map[string]string{"a.hcl": minimal + `vault {
+ enabled = true
+ create_from_role = "r"
+ namespace = "n"
+ jwt_auth_backend_path = "/a//b/"
+ default_identity {
+  aud = ["x"]
+  env = true
+  extra_claims { unused = "${job.id}" }
+ }
+}
+` + west}, nil, []vault.Settings{{Name: "default", Namespace: "n", AuthPath: "a/b", Role: "r"}, {Name: "west", AuthPath: "jwt-nomad"}},
+			mode.Clusters{"default": {Enabled: true, DefaultIdentity: &nomad.WorkloadIdentity{Audience: []string{"x"}, Env: true}, ExtraClaims: claims},
+				"west": {Enabled: true}}},
+		"merged": {map[string]string{"a.hcl": minimal + "vault {\n enabled = true\n default_identity {\n aud = [\"a\", \"b\"]\n ttl = \"1h\"\n env = true\n" +
+			" extra_claims { unused = \"old\" }\n}\n}\n" + "vault {\n default_identity { aud = [\"b\", \"c\"] }\n}\n",
+			"b.json": `{"vault": {"default_identity": {"aud": ["d"], "ttl": "2h", "env": false, "file": true, "filepath": "local/x", "extra_claims": {"unused": "${job.id}"}}}}`},
+			[]string{"-vault-create-from-role", "f", "-vault-namespace", "fn"}, []vault.Settings{{Name: "default", Namespace: "fn", AuthPath: "jwt-nomad", Role: "f"}},
+			mode.Clusters{"default": {Enabled: true, ExtraClaims: claims, DefaultIdentity: &nomad.WorkloadIdentity{Audience: []string{"a", "b", "c", "d"},
+				TTL: 2 * time.Hour, File: true, Filepath: "local/x"}}}},
+		"development": {nil, []string{"-dev-vault"}, []vault.Settings{{Name: "default", Namespace: "of-env", AuthPath: "jwt-nomad"}},
+			mode.Clusters{"default": {Enabled: true, DefaultIdentity: &nomad.WorkloadIdentity{Audience: []string{"vault.io"}, TTL: time.Hour}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := load(t, c.files, c.flags...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := s.VaultSettings()
+			for i := range got {
+				if name == "development" && got[i].Address != "http://localhost:8200" {
+					t.Errorf("address %q", got[i].Address)
+				}
+				got[i].Address = ""
+			}
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("settings = %+v, want %+v", got, c.want)
+			}
+			cfg, err := s.ServerConfig(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(cfg.Vault, c.ids) {
+				text, _ := json.Marshal(cfg.Vault)
+				t.Errorf("clusters = %s", text)
+			}
+		})
+	}
+}
+
+// TestVault_UnknownKeys checks that keys of earlier versions of Nomad are accepted and reported.
+func TestVault_UnknownKeys(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.hcl")
+	text := minimal + "vault {\n enabled = true\n allow_unauthenticated = true\n task_token_ttl = \"1h\"\n token = \"s3cret\"\n}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Parse([]string{"-config", file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.IgnoredVault(); !slices.Equal(got, []string{"allow_unauthenticated", "task_token_ttl"}) {
+		t.Errorf("ignored keys %q", got)
+	}
+	differences, err := Differences([]string{file})
+	if err != nil || len(differences) != 2 || differences[0].Key != "vault.allow_unauthenticated" || differences[0].Refused {
+		t.Errorf("differences %+v, error %v", differences, err)
+	}
+}
+
+// TestVault_Keyring checks that transit keyrings without a token have that of the vault block, and no other provider does.
+func TestVault_Keyring(t *testing.T) {
+	t.Setenv("VAULT_TOKEN", "of-env")
+	s, err := load(t, map[string]string{"a.hcl": minimal + `
+vault { token = "of-vault" }
+keyring "transit" {
+ key_name = "a"
+ active   = true
+}
+keyring "transit" {
+ name     = "own"
+ key_name = "a"
+ token    = "own"
+}
+keyring "aead" {}
+`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, c := range s.keyrings() {
+		got[c.ID()] = c.Keys["token"]
+	}
+	if want := map[string]string{"transit": "of-vault", "transit.own": "own", "aead": ""}; !maps.Equal(got, want) {
+		t.Errorf("tokens %q, want %q", got, want)
+	}
+	if text := fmt.Sprint(s.Redacted()); strings.Contains(text, "of-vault") {
 		t.Errorf("shown: %s", text)
 	}
 }

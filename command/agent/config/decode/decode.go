@@ -21,6 +21,7 @@ type Field struct {
 	Value  reflect.Value
 	Nested bool // the value is a block
 	deflt  string
+	union  bool // a list adds to the previous one
 }
 
 // Fields returns the keys of a block, which is a struct.
@@ -35,7 +36,7 @@ func Fields(block reflect.Value) []Field {
 		}
 		out = append(out, Field{
 			Key: key, Mode: mode, deflt: tag.Get("default"), Later: tag.Get("later"), Value: block.Field(i),
-			Nested: mode != "" || t.Field(i).Type.Kind() == reflect.Struct,
+			Nested: mode != "" || t.Field(i).Type.Kind() == reflect.Struct, union: tag.Get("merge") == "union",
 		})
 	}
 	return out
@@ -144,7 +145,7 @@ func meant(key string, all []Field) string {
 // field decodes one key of a block.
 func (d *decoder) field(f Field, e entry, path string) {
 	if !f.Nested {
-		if err := assign(f.Value, e.value); err != nil {
+		if err := f.assign(e.value); err != nil {
 			d.report(e.value.at, "%s: %v", path, err)
 		}
 		return
@@ -247,6 +248,25 @@ func NewBlock(pointer reflect.Type) reflect.Value {
 	v := reflect.New(pointer.Elem())
 	SetDefaults(v.Elem())
 	return v
+}
+
+// assign sets the field. With merge:"union", a list keeps the previous elements and adds the ones that are not among them.
+func (f Field) assign(v value) error {
+	if !f.union {
+		return assign(f.Value, v)
+	}
+	before := f.Value.Interface().([]string)
+	if err := assign(f.Value, v); err != nil {
+		return err
+	}
+	merged := slices.Clone(before)
+	for _, text := range f.Value.Interface().([]string) {
+		if !slices.Contains(merged, text) {
+			merged = append(merged, text)
+		}
+	}
+	f.Value.Set(reflect.ValueOf(merged))
+	return nil
 }
 
 // assign converts a value of the file to the type of its field and sets the field.
