@@ -18,7 +18,7 @@ var reloadable = []string{"log_level", "server.raft_multiplier", "server.raft_sn
 	"consul.auto_advertise", "consul.checks_use_advertise", "consul.tags", "consul.server_service_name", "consul.client_service_name",
 	"consul.server_http_check_name", "consul.server_rpc_check_name", "consul.server_serf_check_name", "consul.client_http_check_name",
 	"consul.server_failures_before_critical", "consul.server_failures_before_warning", "consul.client_failures_before_critical",
-	"consul.client_failures_before_warning", "vault.address", "vault.ca_file", "vault.ca_path", "vault.cert_file", "vault.key_file",
+	"consul.client_failures_before_warning", "vault.address", "vault.namespace", "vault.create_from_role", "vault.jwt_auth_backend_path", "vault.ca_file", "vault.ca_path", "vault.cert_file", "vault.key_file",
 	"vault.tls_skip_verify", "vault.tls_server_name"}
 
 // Reload reads the flags, the configuration files and the TLS files again, and applies the

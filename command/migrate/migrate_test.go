@@ -154,7 +154,7 @@ var update = flag.Bool("update", false, "rewrite the golden file")
 // about the migration.
 func TestDocumentedOutput(t *testing.T) {
 	const golden, page = "testdata/report.txt", "../../website/content/docs/migrate.md"
-	keys := []migrate.Key{{Place: "/etc/nomad.d/nomad.hcl:12", Key: "vault.namespace", Effect: "tokens of tasks in Vault: the agent does not start",
+	keys := []migrate.Key{{Place: "/etc/nomad.d/nomad.hcl:12", Key: "server.license_path", Effect: "licenses: the agent does not start",
 		Refused: true},
 		{Place: "/etc/nomad.d/nomad.hcl:31", Key: "disable_update_check", Effect: "the agent never checks for updates: accepted without effect"}}
 	got := checked(t, archive(t, upstream()...), nil, keys).Text(term.Short) + "\n"
