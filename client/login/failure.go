@@ -42,6 +42,9 @@ func NewRetry() *Retry {
 // Remaining returns the time until the next attempt, negative if it is due.
 func (r *Retry) Remaining() time.Duration { return time.Until(r.notBefore) }
 
+// Hold delays the next attempt by d, without a failure.
+func (r *Retry) Hold(d time.Duration) { r.notBefore = time.Now().Add(d) }
+
 // Now allows an attempt at once, because what failed before has changed.
 func (r *Retry) Now() { r.notBefore = time.Time{} }
 

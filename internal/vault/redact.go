@@ -47,3 +47,20 @@ func Redact(err error) error {
 	}
 	return errMalformed // of the library, which quotes the answer
 }
+
+// Answered reports whether an error of a request is about an answer: an error status, or what is not an answer of Vault.
+// Otherwise Vault did not answer.
+func Answered(err error) bool {
+	var (
+		status  *api.ResponseError
+		size    *http.MaxBytesError
+		request *url.Error
+	)
+	switch {
+	case err == nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return false
+	case errors.As(err, &status), errors.Is(err, errRedirect), errors.As(err, &size), redact.Malformed(err):
+		return true
+	}
+	return !errors.As(err, &request)
+}

@@ -47,6 +47,8 @@ type Settings struct {
 	AuthPath  string // the mount of the auth method for JWTs, without "auth/"
 	Role      string // of workloads whose job does not name one; "" for the default role of the auth method
 	TLS       TLS
+	// Transport sends the requests. The default is a transport with TLS.
+	Transport http.RoundTripper
 }
 
 // TLS are the settings of TLS. Empty ones are those of the system.
@@ -160,6 +162,9 @@ func newConfig(s Settings, transport *http.Transport) (*api.Config, error) {
 		return nil, fmt.Errorf("TLS to Vault: %w", err)
 	}
 	cfg.HttpClient.Transport = limited{transport}
+	if s.Transport != nil {
+		cfg.HttpClient.Transport = limited{s.Transport}
+	}
 	cfg.HttpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return cfg, nil
 }
@@ -173,10 +178,10 @@ func checkRetry(ctx context.Context, resp *http.Response, err error) (bool, erro
 }
 
 // limited is a transport whose answers end with an error after MaxAnswer bytes, and that has no redirects.
-type limited struct{ *http.Transport }
+type limited struct{ http.RoundTripper }
 
 func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := l.Transport.RoundTrip(r)
+	resp, err := l.RoundTripper.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}

@@ -2,10 +2,28 @@ package token
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"sync"
+	"time"
 
+	"github.com/hashicorp/go-metrics"
+	"github.com/hashicorp/vault/api"
+
+	"github.com/open-nomad/open-nomad/client/login"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/internal/vault"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
+)
+
+const (
+	// maxRequests limits the requests to Vault at a time.
+	maxRequests = 16
+	// requestTime limits a request. A login is longer: Vault may have to fetch the keys of this cluster.
+	requestTime, loginTime = 10 * time.Second, 30 * time.Second
+	// maxSecret limits a token, in bytes. A batch token contains its policies.
+	maxSecret = 16 << 10
 )
 
 // Store keeps the tokens (state.DB).
@@ -25,18 +43,156 @@ type NodeConfig struct {
 
 // Node holds what the Managers of a node share. Its methods may be called concurrently. A nil *Node is a node without Vault.
 type Node struct {
-	cfg NodeConfig
+	cfg     NodeConfig
+	slots   login.Requests
+	logouts *login.Logouts
+	logins  chan func(context.Context) // Run calls them
 }
 
-// NewNode returns a Node. The caller runs it.
-func NewNode(cfg NodeConfig) *Node { return &Node{cfg: cfg} }
+// NewNode returns a Node. The caller runs it: without Run no task logs in.
+func NewNode(cfg NodeConfig) *Node {
+	return &Node{cfg: cfg, slots: login.NewRequests(maxRequests), logins: make(chan func(context.Context)),
+		logouts: login.NewLogouts(login.LogoutsConfig{Product: "Vault", Down: down, Redact: vault.Redact, Log: cfg.Log})}
+}
 
-// Leftovers revokes the stored tokens of allocations that are not on this node, and those whose revocation has begun. It must
-// be called before the first allocation runs.
-func (n *Node) Leftovers(has func(alloc string) bool) {}
-
-// Run revokes tokens until ctx ends. The next agent continues.
+// Run makes the logins of tasks and revokes tokens until ctx ends. The next agent continues.
 func (n *Node) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return ctx.Err()
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() { _ = n.logouts.Run(ctx) }) // ends with ctx
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case exchange := <-n.logins:
+			work.Go(func() { exchange(ctx) })
+		}
+	}
+}
+
+// loginRequest is a login of a task.
+type loginRequest struct {
+	alloc, task string
+	jwt         idtoken.Token
+	target
+}
+
+// target returns where a task logs in, with the current settings.
+func (n *Node) target(block *nomad.Vault) target {
+	s := n.cfg.Cluster.Settings()
+	t := target{role: block.Role, method: s.AuthPath, namespace: block.Namespace}
+	if t.role == "" {
+		t.role = s.Role
+	}
+	if t.namespace == "" {
+		t.namespace = s.Namespace
+	}
+	return t
+}
+
+// login exchanges a JWT for a token. If ctx ends first, the login continues below Run, and its token is revoked: Vault may
+// have made one already.
+func (n *Node) login(ctx context.Context, req loginRequest) (*state.VaultToken, error) {
+	type result struct {
+		token *state.VaultToken
+		err   error
+	}
+	done := make(chan result)
+	request := func(run context.Context) {
+		t, err := n.exchange(run, req)
+		select {
+		case done <- result{t, err}:
+		case <-ctx.Done():
+			if t != nil {
+				n.end(req.alloc, 0, t)
+			}
+		}
+	}
+	select {
+	case n.logins <- request:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	select {
+	case r := <-done:
+		return r.token, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// errNoToken is the error for an answer of a login without a usable token.
+var errNoToken = errors.New("the answer of the login has no token: check the address of the vault block")
+
+// exchange makes the request of a login.
+func (n *Node) exchange(ctx context.Context, req loginRequest) (*state.VaultToken, error) {
+	var began time.Time
+	var s *api.Secret
+	err := n.request(ctx, loginTime, func(ctx context.Context) (err error) {
+		began = time.Now()
+		s, err = n.cfg.Cluster.Client("", req.namespace).Logical().WriteWithContext(ctx, "auth/"+req.method+"/login",
+			map[string]any{"jwt": req.jwt.Reveal(), "role": req.role})
+		return err
+	})
+	if err != nil {
+		metrics.IncrCounter([]string{"client", "vault", "login_error"}, 1)
+		return nil, err
+	}
+	if s == nil || s.Auth == nil || !isSecret(s.Auth.ClientToken) || s.Auth.Accessor != "" && !login.IsID(s.Auth.Accessor) {
+		return nil, errNoToken
+	}
+	metrics.IncrCounter([]string{"client", "vault", "login"}, 1)
+	a := s.Auth
+	t := &state.VaultToken{ID: a.Accessor, Task: req.task, Accessor: a.Accessor, Secret: a.ClientToken, Namespace: req.namespace, Role: req.role,
+		Created: began, Lease: seconds(int64(a.LeaseDuration)), Renewable: a.Renewable, Batch: a.Accessor == ""}
+	if t.Batch {
+		t.ID, t.Renewable = nomad.NewID(), false
+	}
+	return t, nil
+}
+
+// isSecret reports whether a text can be a token. It becomes part of files, variables and headers.
+func isSecret(text string) bool {
+	for _, c := range []byte(text) {
+		if c < '!' || c > '~' {
+			return false
+		}
+	}
+	return text != "" && len(text) <= maxSecret
+}
+
+// request runs one request with a time limit, once fewer than maxRequests run.
+func (n *Node) request(ctx context.Context, within time.Duration, do func(context.Context) error) error {
+	return n.slots.Do(ctx, func() error {
+		ctx, cancel := context.WithTimeout(ctx, within)
+		defer cancel()
+		return do(ctx)
+	})
+}
+
+// lookup asks Vault for a token.
+func (n *Node) lookup(ctx context.Context, t *state.VaultToken) (l life, err error) {
+	err = n.request(ctx, requestTime, func(ctx context.Context) error {
+		began := time.Now()
+		s, err := n.cfg.Cluster.Client(t.Secret, t.Namespace).Auth().Token().LookupSelfWithContext(ctx)
+		if err == nil {
+			l, err = described(began, s)
+		}
+		return err
+	})
+	return l, err
+}
+
+// renew extends the life of a token. A token with a short life has less time for it.
+func (n *Node) renew(ctx context.Context, t *state.VaultToken, lease time.Duration) (l life, err error) {
+	within := min(requestTime, max(2*time.Second, lease/4))
+	err = n.request(ctx, within, func(ctx context.Context) error {
+		began := time.Now()
+		s, err := n.cfg.Cluster.Client(t.Secret, t.Namespace).Auth().Token().RenewSelfWithContext(ctx, 0)
+		if err == nil {
+			l, err = renewed(began, s)
+		}
+		return err
+	})
+	return l, err
 }
