@@ -33,6 +33,16 @@ job "example" {
         file = true
       }
 
+      # A token of Vault or OpenBao, in a file and in VAULT_TOKEN.
+      # vault {}
+
+      # The items of a variable, or a secret of Vault: ${secret.db.password} in
+      # the fields of this task. Other ways: a template with nomadVar or secret.
+      # secret "db" {
+      #   provider = "nomad"
+      #   path     = "nomad/jobs/example"
+      # }
+
       config {
         command = "/bin/sh"
         args    = ["-c", "echo listening on $NOMAD_ADDR_http as $USER; exec sleep infinity"]

@@ -20,12 +20,14 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/e2e/harness"
 	"github.com/open-nomad/open-nomad/internal/testconsul"
+	"github.com/open-nomad/open-nomad/internal/testvault"
 )
 
 // A page controls how its blocks are run by HTML comments:
 //
 //	<!-- agent: -acl-enabled -->     flags of the page's agent, anywhere on the page
 //	<!-- consul: agent.hcl -->       a stand-in of Consul with ACLs; the file of the page has the rules of the agent's token
+//	<!-- vault -->                   a stand-in of Vault
 //	<!-- not run: <reason> -->       before a fence: the block is not run or checked
 //	<!-- file: web.nomad.hcl -->     before a fence: the block is written to this file
 //
@@ -33,8 +35,11 @@ import (
 // the job "example" of 'nomad job init'. With -acl-enabled NOMAD_TOKEN is a management token.
 //
 // With a stand-in of Consul, the agent has a consul block with both identities, and CONSUL_HTTP_ADDR and CONSUL_HTTP_TOKEN
-// are those of an administrator. The test fails if the agent does what its token does not allow.
+// are those of an administrator. The test fails if the agent does what its token does not allow. With a stand-in of Vault, the
+// agent has a vault block with an identity, and VAULT_ADDR and VAULT_TOKEN are those of an administrator.
 var consulRules = regexp.MustCompile(`(?m)^<!-- consul: (.*) -->$`)
+
+var vaultPage = regexp.MustCompile(`(?m)^<!-- vault -->$`)
 
 var agentFlags = regexp.MustCompile(`(?m)^<!-- agent: (.*) -->$`)
 
@@ -157,6 +162,11 @@ func runPage(t *testing.T, p docPage, script string) {
 		harness.WriteFile(t, filepath.Join(o.Dir, "consul.hcl"), config)
 		o.Args, env = append(o.Args, "-config="+filepath.Join(o.Dir, "consul.hcl")), append(env, own...)
 	}
+	if vaultPage.MatchString(p.text) {
+		config, own := startVault(t)
+		harness.WriteFile(t, filepath.Join(o.Dir, "vault.hcl"), config)
+		o.Args, env = append(o.Args, "-config="+filepath.Join(o.Dir, "vault.hcl")), append(env, own...)
+	}
 	if slices.Contains(flags, "-acl-enabled") {
 		o.Secret = firstToken
 		env = append(env, "NOMAD_TOKEN="+firstToken)
@@ -188,6 +198,14 @@ func startConsul(t *testing.T, p docPage, file string) (config string, env []str
 	config = fmt.Sprintf("consul {\n  address = %q\n  token = %q\n  service_identity %s  task_identity %s}\n", c.Addr(),
 		c.NewToken(t, p.blocks[i].text), identity, identity)
 	return config, []string{"CONSUL_HTTP_ADDR=" + c.Addr(), "CONSUL_HTTP_TOKEN=" + c.Management()}
+}
+
+// startVault starts a stand-in of Vault. It returns the configuration of the agent, and the environment of an administrator.
+func startVault(t *testing.T) (config string, env []string) {
+	t.Helper()
+	v := testvault.Start(t, testvault.Config{})
+	config = fmt.Sprintf("vault {\n  enabled = true\n  address = %q\n  default_identity {\n    aud = [\"vault.io\"]\n    ttl = \"1h\"\n  }\n}\n", v.Addr())
+	return config, []string{"VAULT_ADDR=" + v.Addr(), "VAULT_TOKEN=" + v.Root()}
 }
 
 // pageDir returns the directory in which the blocks of a page run, with the program as bin/nomad.
