@@ -38,6 +38,10 @@ const defaultVaultLease = 5 * time.Minute
 // defaultBlockQueryWait is the default duration of a blocking query.
 const defaultBlockQueryWait = 5 * time.Minute
 
+func (c *Config) vaultDefaultLease() time.Duration {
+	return cmp.Or(c.VaultDefaultLease, defaultVaultLease)
+}
+
 func (c *Config) blockQueryWait() time.Duration {
 	return cmp.Or(c.BlockQueryWait, defaultBlockQueryWait)
 }

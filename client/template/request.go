@@ -1,15 +1,17 @@
 package template
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
 	"path/filepath"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
-	"github.com/open-nomad/open-nomad/internal/consul/readproxy"
+	consulreads "github.com/open-nomad/open-nomad/internal/consul/readproxy"
 	"github.com/open-nomad/open-nomad/internal/landlock"
 	"github.com/open-nomad/open-nomad/internal/render"
+	vaultreads "github.com/open-nomad/open-nomad/internal/vault/readproxy"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -30,9 +32,7 @@ func (r *run) session(ctx context.Context, entries []*entry) *session {
 		},
 		req: r.request(entries),
 	}
-	if agent := r.t.deps.Consul; agent != nil {
-		s.reads = map[string]http.Handler{readproxy.Host: &readproxy.Proxy{Agent: agent, Token: r.t.deps.ConsulToken}}
-	}
+	s.reads = r.reads()
 	// Older kernels cannot restrict TCP. There the program has the network of the task.
 	if abi, err := landlock.ABI(); err == nil && abi >= landlock.ABITCP && !s.open {
 		s.noTCP = true
@@ -40,6 +40,33 @@ func (r *run) session(ctx context.Context, entries []*entry) *session {
 	s.content = func(i int, body io.Reader, size int) error { return r.content(entries[i], body, size) }
 	s.other = func(f *render.Frame) error { return r.frame(ctx, f, entries) }
 	return s
+}
+
+// reads returns the proxies of a program.
+func (r *run) reads() map[string]http.Handler {
+	d, m := &r.t.deps, map[string]http.Handler{}
+	if d.Consul != nil {
+		m[consulreads.Host] = &consulreads.Proxy{Agent: d.Consul, Token: d.ConsulToken}
+	}
+	if d.usesVault() {
+		m[vaultreads.Host] = vaultreads.New(d.Vault, d.VaultToken)
+	}
+	return m
+}
+
+// usesVault reports whether templates can read Vault.
+func (d *Deps) usesVault() bool { return d.Vault != nil && d.VaultToken.Secret != nil }
+
+// vaultRequest sets what the program needs for Vault, or why it has none.
+func (r *run) vaultRequest(req *render.Request) {
+	d := &r.t.deps
+	switch {
+	case d.usesVault():
+		req.Vault = &render.Vault{Retry: d.Config.VaultRetry, DefaultLease: d.Config.vaultDefaultLease(),
+			Namespace: cmp.Or(d.VaultToken.Namespace, d.Vault.Settings().Namespace)}
+	case d.Vault != nil:
+		req.NoVault = render.NoVaultBlock
+	}
 }
 
 func (r *run) request(entries []*entry) *render.Request {
@@ -62,6 +89,7 @@ func (r *run) request(entries []*entry) *render.Request {
 	if r.t.deps.Consul != nil {
 		req.Consul = &render.Consul{Retry: cfg.ConsulRetry, Node: env.Expand("${attr.unique.consul.name}")}
 	}
+	r.vaultRequest(req)
 	req.Kept = r.isBegun() || r.allKept(entries)
 	if !req.Kept {
 		req.Memory = r.confined.Memory
@@ -70,6 +98,7 @@ func (r *run) request(entries []*entry) *render.Request {
 		req.Templates = append(req.Templates, render.Template{
 			Text: e.t.EmbeddedTmpl, Source: e.source, LeftDelim: e.t.LeftDelim, RightDelim: e.t.RightDelim,
 			ErrorOnMissingKey: e.t.ErrMissingKey, Once: e.t.Once, Wait: e.wait,
+			Destination: pathsOf(env, dir).host(e.to), Kept: r.t.keptAs(e.hash) != "",
 		})
 	}
 	return req

@@ -19,10 +19,10 @@
 // Templates that no data can change are rendered once. A task whose templates are all of this kind
 // has no program. Their hashes are the hook's state, so a restart does not render them again.
 //
-// On a client with Consul, each program has a connection to a proxy of the agent, which adds the token for Consul
-// (internal/consul/readproxy). It is descriptor 2 of the program, and ends with it.
+// With Consul or Vault, each program has a connection to proxies of the agent, which add the tokens (internal/readproxy).
+// It is descriptor 2 of the program, and ends with it. A new token of Vault is used for the next request.
 //
-// Goroutines: those of a start end with it. They run the program, read its frames, serve its reads of Consul, report, and
+// Goroutines: those of a start end with it. They run the program, read its frames, serve its requests to Consul and Vault, report, and
 // apply change modes.
 package template
 
@@ -37,8 +37,10 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/internal/consul"
-	"github.com/open-nomad/open-nomad/internal/consul/readproxy"
+	consulreads "github.com/open-nomad/open-nomad/internal/consul/readproxy"
 	"github.com/open-nomad/open-nomad/internal/safefs"
+	"github.com/open-nomad/open-nomad/internal/vault"
+	vaultreads "github.com/open-nomad/open-nomad/internal/vault/readproxy"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/taskenv"
@@ -69,10 +71,13 @@ type Deps struct {
 	Shared     func() (*safefs.Dir, error) // opens the directory that the tasks share
 	// Consul is the agent that the functions of Consul read, with the token. nil: they read native services and variables.
 	Consul      *consul.Agent
-	ConsulToken readproxy.Token
-	Namespace   string
-	Labels      []metrics.Label // of the task's metrics
-	Log         *slog.Logger
+	ConsulToken consulreads.Token
+	// Vault is the cluster that the functions of Vault use, with the token of the task. nil: they are refused.
+	Vault      *vault.Cluster
+	VaultToken vaultreads.Token // without Secret, the task has no vault block
+	Namespace  string
+	Labels     []metrics.Label // of the task's metrics
+	Log        *slog.Logger
 }
 
 // Confinement runs programs of the client as the task would run (taskhook.Confinement).

@@ -14,7 +14,12 @@ const (
 	needsNodeRead = "the identity of a task may not read nodes: the client needs a consul block, to read those of Consul"
 	ofMesh        = "it belongs to Consul Connect: the client needs a consul block"
 	ofConsul      = "partitions and peers are of Consul: the client needs a consul block"
-	needsVault    = "this version has no Vault integration"
+)
+
+// Reasons for refusing the functions of Vault.
+const (
+	NoVaultBlock  = "the task has no vault block: add one, which gives it a token of Vault"
+	NoVaultClient = "the client has no enabled vault block in its configuration"
 )
 
 // refused holds the functions that no configuration can allow.
@@ -23,9 +28,10 @@ var refused = map[string]string{
 
 	"sockaddr": ofHost, "expandenv": ofHost, "getHostByName": ofHost,
 	"sprig_env": ofHost, "sprig_expandenv": ofHost, "sprig_getHostByName": ofHost,
-
-	"secret": needsVault, "secrets": needsVault, "pkiCert": needsVault,
 }
+
+// ofVault holds the functions that are refused where templates do not read Vault.
+var ofVault = []string{"secret", "secrets", "pkiCert"}
 
 // native holds the functions that are refused where templates do not read Consul.
 var native = map[string]string{
@@ -40,6 +46,15 @@ func RefusedFunctions() map[string]string { return maps.Clone(refused) }
 // NativeRefusals returns the functions that are refused on a client without Consul, with the reasons.
 func NativeRefusals() map[string]string { return maps.Clone(native) }
 
+// VaultRefusals returns the functions that are refused where templates do not read Vault, with the reason.
+func VaultRefusals(why string) map[string]string {
+	m := map[string]string{}
+	for _, name := range ofVault {
+		m[name] = why
+	}
+	return m
+}
+
 // maxActions is the maximum number of actions in a template that CheckText parses. The parser is
 // recursive, so they bound its memory.
 const maxActions = 20000
@@ -50,6 +65,11 @@ func CheckText(text, left, right string) error { return check(text, left, right,
 
 // CheckNative returns an error if a template calls a function that is refused on a client without Consul.
 func CheckNative(text, left, right string) error { return check(text, left, right, native) }
+
+// CheckVault returns an error if a template calls a function that needs the vault block of the task.
+func CheckVault(text, left, right string) error {
+	return check(text, left, right, VaultRefusals(NoVaultBlock))
+}
 
 func check(text, left, right string, refused map[string]string) error {
 	if left == "" {

@@ -12,8 +12,8 @@
 // The body of a content frame is the index of the template, four bytes, and the rendered text. All
 // other bodies are JSON.
 //
-// With Request.Consul, descriptor 2 of the program is a connection to the proxy of internal/consul/readproxy, instead of
-// /dev/null.
+// With Request.Consul or Request.Vault, descriptor 2 of the program is a connection to the proxies of the agent
+// (internal/readproxy), instead of /dev/null.
 //
 // The package starts no goroutine.
 package render
@@ -58,6 +58,8 @@ type Request struct {
 	NodeID     string
 	Retry      Retry
 	Consul     *Consul // nil: the functions of Consul read the native catalog and variables
+	Vault      *Vault  // nil: the functions of Vault are refused
+	NoVault    string  // why they are refused; "" is NoVaultClient
 	// Kept is set if earlier content exists. Then no failure to read data ends the program.
 	Kept bool
 	// Once ends the program after all templates are rendered, even if their data can change.
@@ -77,6 +79,16 @@ type Consul struct {
 	Node  string // the name of the node in Consul, for the function node without an argument; "" if it is unknown
 }
 
+// Vault configures requests to Vault.
+type Vault struct {
+	Retry        Retry
+	DefaultLease time.Duration // of secrets without a lease
+	Namespace    string        // of the requests, which the agent sets; the library needs it for the paths of mounts
+}
+
+// Reads reports whether the program has a connection to the proxies of the agent.
+func (r *Request) Reads() bool { return r.Consul != nil || r.Vault != nil }
+
 // Template is a template of a Request. Its index in the request identifies it.
 type Template struct {
 	Text              string
@@ -84,7 +96,9 @@ type Template struct {
 	LeftDelim         string // "" is "{{"
 	RightDelim        string // "" is "}}"
 	ErrorOnMissingKey bool
-	Once              bool // rendered once, even if its data changes
+	Once              bool   // rendered once, even if its data changes
+	Destination       string // path of the file, for pkiCert
+	Kept              bool   // the file has content of the same template
 	Wait              Wait
 }
 

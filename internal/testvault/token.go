@@ -149,7 +149,7 @@ func revokeSelf(c *call) (*answer, error) {
 // createToken serves the creation of a token without a login.
 func createToken(c *call) (*answer, error) {
 	var in struct {
-		Policies        []string
+		Policies        list
 		TTL             seconds
 		ExplicitMaxTTL  seconds `json:"explicit_max_ttl"`
 		Period          seconds

@@ -31,7 +31,7 @@ type content struct {
 	snippets  []*dependency.CatalogSnippet       // of the services of a namespace, as Consul describes them
 	pair      *dependency.KeyPair                // of a key
 	pairs     []*dependency.KeyPair              // of the keys with a prefix
-	remote    any                                // of Consul: the type is that of the query
+	remote    any                                // of Consul or Vault: the type is that of the query
 	absent    bool                               // of Consul: the data must exist before the template is rendered, and does not
 }
 
@@ -84,8 +84,11 @@ func (e *engine) watch(ctx context.Context) {
 				e.queriesOf(k).watchers.Add(-1)
 			}
 			delete(e.data, k)
-			if k.kind == remote {
+			switch k.kind {
+			case remote:
 				e.consul.forget(k)
+			case ofVault:
+				delete(e.vault.made, k)
 			}
 		}
 	}
@@ -109,6 +112,8 @@ func (e *engine) watch(ctx context.Context) {
 			go e.watchFile(own, k, d.info)
 		case remote:
 			go e.watchAPI(own, k, e.consul.source(k))
+		case ofVault:
+			go e.watchAPI(own, k, e.vault.source(k))
 		default:
 			go e.watchAPI(own, k, func(ctx context.Context, index uint64) (datum, uint64, error) { return e.api.fetch(ctx, k, index) })
 		}
@@ -117,16 +122,22 @@ func (e *engine) watch(ctx context.Context) {
 
 // queriesOf returns the queries that data belongs to.
 func (e *engine) queriesOf(k key) queries {
-	if k.kind == remote {
+	switch k.kind {
+	case remote:
 		return e.consul.queries
+	case ofVault:
+		return e.vault.queries
 	}
 	return e.api.queries
 }
 
 // retryOf returns how failed reads of data are repeated.
 func (e *engine) retryOf(k key) render.Retry {
-	if k.kind == remote {
+	switch k.kind {
+	case remote:
 		return e.req.Consul.Retry
+	case ofVault:
+		return e.req.Vault.Retry
 	}
 	return e.req.Retry
 }

@@ -11,7 +11,8 @@
 // A pass evaluates the templates whose data has changed, with the template library of consul-template. The
 // functions that read data are in functions.go. They use only the Task API socket, with the task's token, and
 // the directories of the request. With Request.Consul, the functions of Consul are those of the library, and its queries
-// use the connection to the agent's proxy (remote.go, socket.go). The data that a template has asked for is watched: variables with blocking
+// use the connection to the agent's proxy (remote.go, socket.go). With Request.Vault, the functions of Vault do the same
+// (vault.go, vaultsocket.go); lease.go decides when a secret is read again. The data that a template has asked for is watched: variables with blocking
 // queries, files by their size and time.
 //
 // Goroutines: run owns all state. Each watched piece of data has a goroutine that sends to it. An
@@ -52,8 +53,8 @@ func program() int {
 	if err := dec.Decode(&req); err != nil {
 		return report(out, &fault{template: -1, text: "the request is malformed"})
 	}
-	if req.Consul != nil {
-		os.Stdout = nil // descriptor 2 is the connection to Consul, and nothing may be printed there
+	if req.Reads() {
+		os.Stdout = nil // descriptor 2 is the connection to the agent, and nothing may be printed there
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -88,6 +89,7 @@ type engine struct {
 	data      map[key]*datum
 	api       *client
 	consul    *consulReader // nil without Consul
+	vault     *vaultReader  // nil without Vault
 	readings  chan reading
 	complete  bool // every template has been rendered
 	missing   render.Missing
@@ -100,13 +102,7 @@ func run(ctx context.Context, req *render.Request, out *render.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	e := &engine{req: req, out: out, data: map[key]*datum{}, api: newClient(req), readings: make(chan reading)}
-	var err error
-	if req.Consul != nil {
-		if e.consul, err = newConsulReader(ctx, req); err != nil {
-			return &fault{template: -1, text: err.Error()}
-		}
-	}
-	if e.files, err = openFiles(req); err != nil {
+	if err := e.connect(ctx); err != nil {
 		return &fault{template: -1, text: err.Error()}
 	}
 	if err := e.load(); err != nil {
@@ -124,6 +120,26 @@ func run(ctx context.Context, req *render.Request, out *render.Writer) error {
 			return err
 		}
 	}
+}
+
+// connect opens the directories, and the connection to the agent if the request has one.
+func (e *engine) connect(ctx context.Context) (err error) {
+	if e.files, err = openFiles(e.req); err != nil || !e.req.Reads() {
+		return err
+	}
+	agent, err := agentConn(ctx)
+	if err != nil {
+		return err
+	}
+	if e.req.Consul != nil {
+		if e.consul, err = newConsulReader(e.req, agent); err != nil {
+			return err
+		}
+	}
+	if e.req.Vault != nil {
+		e.vault = newVaultReader(e.req, e.files, agent)
+	}
+	return nil
 }
 
 // load reads the texts of the templates.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"text/template"
@@ -16,6 +17,7 @@ var ownErrors = map[string]bool{
 	"nomadService": true, "nomadServices": true,
 	"service": true, "services": true, "datacenters": true, "key": true, "keyExists": true, "keyExistsGet": true,
 	"keyOrDefault": true, "ls": true, "safeLs": true, "tree": true, "safeTree": true,
+	"secret": true, "secrets": true, "pkiCert": true,
 	"mustEnv": true, // only the name
 }
 
@@ -43,6 +45,9 @@ func (e *engine) functions() template.FuncMap {
 	} else {
 		maps.Copy(m, e.nativeFunctions())
 	}
+	if e.vault != nil {
+		maps.Copy(m, e.vaultFunctions())
+	}
 	for name, why := range e.refusals() {
 		m[name] = func(...any) (string, error) { return "", errors.New("the function is refused: " + why) }
 	}
@@ -54,6 +59,9 @@ func (e *engine) refusals() map[string]string {
 	m := render.RefusedFunctions()
 	if e.consul == nil {
 		maps.Copy(m, render.NativeRefusals())
+	}
+	if e.vault == nil {
+		maps.Copy(m, render.VaultRefusals(cmp.Or(e.req.NoVault, render.NoVaultClient)))
 	}
 	return m
 }

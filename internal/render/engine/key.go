@@ -33,6 +33,9 @@ const (
 
 	// remote is data of Consul itself. path is its name, as consul-template writes it.
 	remote kind = "consul"
+
+	// ofVault is data of Vault. path is its name, as consul-template writes it, and tag identifies the query.
+	ofVault kind = "vault"
 )
 
 // key identifies a piece of data.
@@ -58,7 +61,7 @@ type consul struct {
 // String returns the name of the data, as consul-template writes it.
 func (k key) String() string {
 	switch k.kind {
-	case remote:
+	case remote, ofVault:
 		return oneLine([]byte(k.path))
 	case file:
 		return fmt.Sprintf("file(%s)", k.path)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/hashicorp/consul-template/dependency"
 	"github.com/hashicorp/consul-template/template"
@@ -26,8 +27,8 @@ type consulReader struct {
 	made    map[key]dependency.Dependency // the queries that templates have made; run owns the map
 }
 
-func newConsulReader(ctx context.Context, req *render.Request) (*consulReader, error) {
-	clients, err := connectConsul(ctx, req.Consul.Node)
+func newConsulReader(req *render.Request, agent http.RoundTripper) (*consulReader, error) {
+	clients, err := connectConsul(agent, req.Consul.Node)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the agent for reads from Consul: %w", err)
 	}

@@ -22,7 +22,8 @@ import (
 //
 //	query of the library ──abstract socket, own process only──▶ handler ──HTTP/2, descriptor 2──▶ readproxy of the agent
 //
-// The socket has a name of the kernel's choice. A connection of another process is closed.
+// The socket has a name of the kernel's choice. A connection of another process is closed. The library of Vault takes a
+// function that connects, so its requests do not need a socket: see vaultsocket.go.
 
 // consulHost and vaultHost are the hosts of requests on the connection to the agent.
 const (
@@ -31,20 +32,12 @@ const (
 )
 
 // connectConsul returns the clients for the queries of the library.
-func connectConsul(ctx context.Context, node string) (*dependency.ClientSet, error) {
-	// Another process with the user of the task must not take the connection from this one.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return nil, fmt.Errorf("protect the process: %w", err)
-	}
-	agent, err := agentConn(ctx)
-	if err != nil {
-		return nil, err
-	}
+func connectConsul(agent http.RoundTripper, node string) (*dependency.ClientSet, error) {
 	l, err := net.Listen("unix", "")
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	srv := &http.Server{Handler: handler(agent, node), ErrorLog: log.New(io.Discard, "", 0)}
+	srv := &http.Server{Handler: consulHandler(agent, node), ErrorLog: log.New(io.Discard, "", 0)}
 	go srv.Serve(ownProcess{l}) //nolint:errcheck // it ends with the program
 	clients := dependency.NewClientSet()
 	return clients, clients.CreateConsulClient(&dependency.CreateConsulClientInput{Address: "unix://" + l.Addr().String()})
@@ -53,8 +46,12 @@ func connectConsul(ctx context.Context, node string) (*dependency.ClientSet, err
 // inherited returns the connection of descriptor 2. The file stays open: it is not closed when it is collected.
 var inherited = sync.OnceValue(func() *os.File { return os.Stderr })
 
-// agentConn returns the connection to the proxy of the agent.
+// agentConn returns the connection to the proxies of the agent.
 func agentConn(ctx context.Context) (http.RoundTripper, error) {
+	// Another process with the user of the task must not take the connection from this one.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("protect the process: %w", err)
+	}
 	conn, err := net.FileConn(inherited())
 	if err != nil {
 		return nil, errors.New("descriptor 2 is not a connection")
@@ -63,21 +60,24 @@ func agentConn(ctx context.Context) (http.RoundTripper, error) {
 	protocols.SetUnencryptedHTTP2(true)
 	t := &http.Transport{Protocols: &protocols, DisableCompression: true,
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}
-	return t.NewClientConn(ctx, "http", "consul:80")
+	return t.NewClientConn(ctx, "http", "agent:80")
 }
 
-// handler sends requests to the agent. It answers the one for the name of the node itself.
-func handler(agent http.RoundTripper, node string) http.Handler {
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", consulHost, consulHost
-		},
+// forward sends requests to a host on the connection to the agent.
+func forward(agent http.RoundTripper, host string) http.Handler {
+	return &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", host, host },
 		Transport: agent,
 		ErrorLog:  log.New(io.Discard, "", 0),
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
 			http.Error(w, "the connection to the agent of the node ended", http.StatusBadGateway)
 		},
 	}
+}
+
+// consulHandler sends requests to the agent. It answers the one for the name of the node itself.
+func consulHandler(agent http.RoundTripper, node string) http.Handler {
+	proxy := forward(agent, consulHost)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/agent/self" {
 			proxy.ServeHTTP(w, r) // not through a ServeMux, which cleans the paths of keys
