@@ -76,7 +76,7 @@ func (c *Client) taskHooks() taskhook.Deps {
 		Volumes:    c.volumes.usable,
 		Devices:    c.devices,
 		Template:   c.cfg.Template,
-		ReadConsul: c.cfg.Consul.defaultAgent(),
+		ReadConsul: c.cfg.Consul.defaultAgent(), ReadVault: c.cfg.Vault.defaultCluster(),
 		StatsEvery: c.cfg.Metrics.Every, Sampler: c.sampler, Metrics: c.cfg.Metrics.Tasks,
 		Services: c.services, Consul: c.inConsul(), Checks: c.checks,
 		Mesh: c.mesh, Sinks: c.sinks, DNS: c.taskDNS(),

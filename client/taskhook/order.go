@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/template"
 	agent "github.com/open-nomad/open-nomad/internal/consul"
+	"github.com/open-nomad/open-nomad/internal/vault"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -44,6 +45,7 @@ type Deps struct {
 	Devices    Devices                                         // nil: the node has none
 	Template   template.Config
 	ReadConsul *agent.Agent      // that templates read; nil: they read native services and variables
+	ReadVault  *vault.Cluster    // that templates use; nil: their functions of Vault are refused
 	HostEnv    map[string]string // the agent's, without the denylist, for drivers without isolation or with a chroot
 	Denied     DeniedUsers
 	StatsEvery time.Duration // sampling interval of resource usage; 0 means 1 s

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/internal/consul/readproxy"
+	vaultreads "github.com/open-nomad/open-nomad/internal/vault/readproxy"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -28,7 +29,7 @@ type templateHook struct {
 func newTemplateHook(c Config) hook.Hook {
 	h := &templateHook{task: c.Task.Name, all: template.New(template.Deps{
 		Config: c.Template, Task: c.Control, NotRunning: ErrNotRunning, Shared: c.Dir.Shared,
-		Consul: c.ReadConsul, ConsulToken: consulToken(c),
+		Consul: c.ReadConsul, ConsulToken: consulToken(c), Vault: c.ReadVault, VaultToken: vaultToken(c),
 		Namespace: c.Alloc.Namespace, Labels: c.Metrics.Labels(c.Alloc, c.Task), Log: c.Log,
 	})}
 	if c.Alloc.Job != nil {
@@ -47,6 +48,15 @@ func consulToken(c Config) readproxy.Token {
 		return readproxy.Token{Secret: c.Tokens.Token(token.TaskIdentity, c.Task.Name), Rejected: c.Tokens.Invalidate}
 	}
 	return readproxy.Token{Secret: func() string { return "" }}
+}
+
+// vaultToken returns the token with which templates use Vault: that of the task. Without a vault block there is none.
+func vaultToken(c Config) vaultreads.Token {
+	if c.Task.Vault == nil || c.VaultTokens == nil || !c.VaultTokens.Enabled() {
+		return vaultreads.Token{}
+	}
+	return vaultreads.Token{Secret: c.VaultTokens.Secret(c.Task.Name), Namespace: c.Task.Vault.Namespace,
+		Rejected: func(ctx context.Context, secret string) bool { return c.VaultTokens.Rejected(ctx, c.Task.Name, secret) }}
 }
 
 func (*templateHook) Name() string { return template.Hook }

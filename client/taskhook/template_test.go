@@ -1,6 +1,7 @@
 package taskhook
 
 import (
+	"context"
 	"testing"
 
 	"github.com/hashicorp/consul/api"
@@ -28,6 +29,34 @@ func (*taskTokens) Token(identity, workload string) func() string {
 }
 
 func (t *taskTokens) Invalidate(secret string) { t.rejected = append(t.rejected, secret) }
+
+// templateTokens has a token of Vault for the task web, and accepts all rejections.
+type templateTokens struct{ VaultTokens }
+
+func (templateTokens) Enabled() bool { return true }
+
+func (templateTokens) Secret(task string) func() string { return func() string { return "of " + task } }
+
+func (templateTokens) Rejected(_ context.Context, task, secret string) bool {
+	return task == "web" && secret == "of web"
+}
+
+// TestVaultToken checks that templates use Vault with the token of the task only.
+func TestVaultToken(t *testing.T) {
+	with := &nomad.Task{Name: "web", Vault: &nomad.Vault{Namespace: "team"}}
+	got := vaultToken(Config{Task: with, VaultTokens: templateTokens{}})
+	if got.Secret() != "of web" || got.Namespace != "team" || !got.Rejected(t.Context(), "of web") || got.Rejected(t.Context(), "x") {
+		t.Errorf("token %q of namespace %q", got.Secret(), got.Namespace)
+	}
+	for name, c := range map[string]Config{
+		"no block":  {Task: &nomad.Task{Name: "web"}, VaultTokens: templateTokens{}},
+		"no tokens": {Task: with},
+	} {
+		if got := vaultToken(c); got.Secret != nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
 
 // TestConsulToken checks whose token templates use. It is that of the agent only if the operator has configured it.
 func TestConsulToken(t *testing.T) {
