@@ -27,6 +27,8 @@ import (
 	_ "github.com/open-nomad/open-nomad/internal/render/engine" // the entry of a build without embedded programs
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/internal/testvars"
+	"github.com/open-nomad/open-nomad/internal/vault"
+	vaultreads "github.com/open-nomad/open-nomad/internal/vault/readproxy"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/taskenv"
@@ -148,7 +150,10 @@ type world struct {
 	state   map[string]string
 	startup error // of the programs
 	consul  *consul.Agent
-	secret  string // for reads of Consul
+	secret  string // for reads of Consul or Vault
+
+	vault      *vault.Cluster
+	vaultToken vaultreads.Token
 
 	mu       sync.Mutex
 	programs []*exec.Cmd // started
@@ -188,6 +193,7 @@ func (w *world) restartAgent() {
 	w.all = template.New(template.Deps{
 		Config: w.config, Task: w.task, NotRunning: errNotRunning, Shared: w.alloc.Shared,
 		Consul: w.consul, ConsulToken: readproxy.Token{Secret: w.consulToken, Rejected: w.rejectToken},
+		Vault: w.vault, VaultToken: w.vaultToken,
 		Namespace: "default", Labels: []metrics.Label{{Name: "test", Value: w.t.Name()}}, Log: slog.New(slog.DiscardHandler),
 	})
 }
