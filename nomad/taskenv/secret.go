@@ -13,11 +13,11 @@ const secretPrefix = "secret."
 // minRedacted is the length of the shortest value that Redact replaces. A shorter one is part of many words.
 const minRedacted = 4
 
-// WithoutSecrets returns the environment without the values of secret blocks, for texts that others can read. Variables of the
-// task still contain the secrets to which they refer.
-func (e *Env) WithoutSecrets() *Env {
+// WithSecrets returns the environment with these values of secret blocks, by NAME.KEY, instead of its own. Variables of the task
+// still contain the secrets to which they refer.
+func (e *Env) WithSecrets(values map[string]string) *Env {
 	out := *e
-	out.secrets = nil
+	out.secrets = maps.Clone(values)
 	return &out
 }
 

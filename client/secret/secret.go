@@ -1,0 +1,184 @@
+// Package secret fetches the values of the secret blocks of tasks:
+//
+//	nomad   a Nomad variable, with the task's identity
+//	vault   a secret of the KV engine, version 1 or 2, with the task's token of Vault
+//	others  a plugin: an executable in the directory secrets of the plugin directory
+//
+// A value is the exact text of the provider. The package stores none, and no error contains one, nor the output of a plugin or
+// an answer of Vault. A variable or a secret that does not exist is waited for. So is a provider that does not answer. An error
+// of a plugin is final, as in Nomad.
+//
+// A plugin runs as a user of its own, confined by drivers/process.Confiner. Its time and its output are limited. It is killed
+// with all its descendants. Its standard error is counted and not kept, since it can contain secrets.
+//
+// The goroutines of a fetch end with it.
+package secret
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/backoff"
+	"github.com/open-nomad/open-nomad/internal/vault"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/taskenv"
+)
+
+// Limits of the values of a task.
+const (
+	maxKeys   = 1000    // of a block
+	maxValues = 4 << 20 // bytes of all keys and values of a task
+	quiet     = 3 * time.Second
+)
+
+// RPC calls the servers.
+type RPC interface {
+	Call(ctx context.Context, method string, req, resp any) error
+}
+
+// Node holds what the tasks of the node share.
+type Node struct {
+	RPC     RPC
+	Region  string
+	Vault   *vault.Cluster // nil: the node has no Vault
+	Plugins *Plugins
+}
+
+// Task is a task with secret blocks.
+type Task struct {
+	Namespace, JobID string
+	VaultNamespace   string // of the job, "" for that of the cluster
+	Secrets          []*nomad.Secret
+	Identity         func() string // the current identity of the task for Nomad
+	Token            Token         // of Vault
+	Env              *taskenv.Env
+	// Waits is called when the fetch has waited for a while, with the reason. It is called again for another reason.
+	Waits func(reason string)
+	Log   *slog.Logger
+}
+
+// final is an error that no retry heals.
+type final struct{ error }
+
+func (f final) Unwrap() error { return f.error }
+
+// missing is the error for what does not exist yet.
+type missing struct{ what string }
+
+func (m *missing) Error() string { return "Missing: " + m.what }
+
+// denied is the error for what the task may not read. A right that was granted a moment ago may not be effective yet.
+type denied struct{ error }
+
+// maxDenied is the number of denied requests after which the error is final, as for templates.
+const maxDenied = 12
+
+// Fetch returns the values of all secret blocks, by NAME.KEY. The built-in providers come first, then the plugins, each in the
+// order of the job. It waits for what does not exist, until ctx ends.
+func (n *Node) Fetch(ctx context.Context, t *Task) (map[string]string, error) {
+	values, size := map[string]string{}, 0
+	for _, s := range inOrder(t.Secrets) {
+		found, err := n.await(ctx, t, s, values)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) > maxKeys {
+			return nil, fmt.Errorf("secret %q has %d keys: the limit is %d", s.Name, len(found), maxKeys)
+		}
+		for key, value := range found {
+			size += len(key) + len(value)
+			values[s.Name+"."+key] = value
+		}
+		if size > maxValues {
+			return nil, fmt.Errorf("the secrets of the task have more than %d MiB", maxValues>>20)
+		}
+	}
+	return values, nil
+}
+
+// inOrder returns the blocks with the built-in providers before the others.
+func inOrder(list []*nomad.Secret) []*nomad.Secret {
+	out := slices.DeleteFunc(slices.Clone(list), func(s *nomad.Secret) bool { return s == nil })
+	slices.SortStableFunc(out, func(a, b *nomad.Secret) int {
+		switch {
+		case a.Plugin() == b.Plugin():
+			return 0
+		case b.Plugin():
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// await fetches one block, and repeats that until it succeeds, its error is final, or ctx ends.
+func (n *Node) await(ctx context.Context, t *Task, s *nomad.Secret, before map[string]string) (map[string]string, error) {
+	env := t.Env.WithSecrets(before)
+	resolved, err := resolve(s, env)
+	if err != nil {
+		return nil, err
+	}
+	pauses := backoff.Backoff{Min: 250 * time.Millisecond, Max: 15 * time.Second}
+	refused := 0
+	w := &waiting{report: t.Waits}
+	defer w.end()
+	for {
+		found, err := n.fetch(ctx, t, resolved, env)
+		if err == nil {
+			return found, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if f := (final{}); errors.As(err, &f) {
+			return nil, f.error
+		}
+		if d := (*denied)(nil); errors.As(err, &d) {
+			if refused++; refused == maxDenied {
+				return nil, d.error
+			}
+		}
+		w.reason(err.Error())
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pauses.Next()):
+		}
+	}
+}
+
+func (n *Node) fetch(ctx context.Context, t *Task, s *nomad.Secret, env *taskenv.Env) (map[string]string, error) {
+	switch s.Provider {
+	case nomad.SecretProviderNomad:
+		return n.variable(ctx, t, s)
+	case nomad.SecretProviderVault:
+		return n.vault(ctx, t, s)
+	}
+	if n.Plugins == nil {
+		return nil, final{fmt.Errorf("secret %q: this node has no plugins", s.Name)}
+	}
+	found, err := n.Plugins.fetch(ctx, t, s, env)
+	if err != nil {
+		return nil, final{err}
+	}
+	return found, nil
+}
+
+// resolve returns a copy of a block with the references of its path and its namespace replaced. Both are shown to others, so
+// that they contain no secrets.
+func resolve(s *nomad.Secret, env *taskenv.Env) (*nomad.Secret, error) {
+	out, public := *s, env.WithSecrets(nil)
+	out.Path = public.Expand(s.Path)
+	if strings.Contains(out.Path, "${") {
+		return nil, fmt.Errorf("secret %q: the path has a reference without a value", s.Name)
+	}
+	if ns := s.ConfigText(nomad.SecretConfigNamespace); ns != "" {
+		out.Config = map[string]any{nomad.SecretConfigNamespace: public.Expand(ns)}
+	}
+	return &out, nil
+}

@@ -1,0 +1,145 @@
+package secret
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/vault/api"
+
+	"github.com/open-nomad/open-nomad/internal/vault"
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Token is the token of Vault of a task. The zero value is none.
+type Token struct {
+	Secret   func() string
+	Rejected func(ctx context.Context, secret string) bool // as that of the token manager
+}
+
+// mounts is the path that shows the type of the mount of a path. Every token may read it for paths that it may read.
+const mounts = "sys/internal/ui/mounts/"
+
+// vault reads a secret of the KV engine with the token of the task. A token that Vault has rejected is replaced once.
+func (n *Node) vault(ctx context.Context, t *Task, s *nomad.Secret) (map[string]string, error) {
+	if n.Vault == nil || t.Token.Secret == nil {
+		return nil, final{fmt.Errorf("secret %q: this client has no enabled vault block: add the block, or constrain the job to nodes with "+
+			"attribute vault.version", s.Name)}
+	}
+	at, err := parsePath(s)
+	if err != nil {
+		return nil, final{err}
+	}
+	token := t.Token.Secret()
+	if token == "" {
+		return nil, fmt.Errorf("Cannot read %s: the task has no token of Vault yet", at)
+	}
+	found, err := n.read(ctx, token, t.VaultNamespace, at)
+	if isDenied(err) && t.Token.Rejected(ctx, token) {
+		found, err = n.read(ctx, t.Token.Secret(), t.VaultNamespace, at)
+	}
+	switch {
+	case isDenied(err):
+		return nil, &denied{fmt.Errorf("%s: Vault denied the request: the policies of the task's token do not allow to read the path", at)}
+	case err != nil && !errors.As(err, new(final)) && !errors.As(err, new(*missing)):
+		return nil, fmt.Errorf("Cannot read %s: %w", at, vault.Redact(err))
+	}
+	return found, err
+}
+
+// isDenied reports whether Vault answered 403.
+func isDenied(err error) bool {
+	var status *api.ResponseError
+	return errors.As(err, &status) && status.StatusCode == http.StatusForbidden
+}
+
+// location is the path of a secret block.
+type location struct {
+	name  string // of the block
+	path  string
+	query url.Values // such as a version
+	v2    bool
+}
+
+func (l *location) String() string { return "vault.read(" + l.path + ")" }
+
+// parsePath reads the path of a block: a path of Vault with a query.
+func parsePath(s *nomad.Secret) (*location, error) {
+	text, query, _ := strings.Cut(s.Path, "?")
+	values, err := url.ParseQuery(query)
+	text = strings.Trim(text, "/")
+	parts := strings.Split(text, "/")
+	if err != nil || text == "" || slices.Contains(parts, ".") || slices.Contains(parts, "..") || slices.Contains(parts, "") {
+		return nil, fmt.Errorf("secret %q: the path %q is not one of Vault", s.Name, s.Path)
+	}
+	return &location{name: s.Name, path: text, query: values, v2: s.ConfigText(nomad.SecretConfigEngine) == nomad.SecretEngineKV2}, nil
+}
+
+// read reads a secret once.
+func (n *Node) read(ctx context.Context, token, namespace string, at *location) (map[string]string, error) {
+	client := n.Vault.Client(token, cmp.Or(namespace, n.Vault.Settings().Namespace))
+	path := at.path
+	if at.v2 {
+		path = dataPath(ctx, client, path)
+	}
+	answer, err := client.Logical().ReadWithDataWithContext(ctx, path, at.query)
+	if err != nil {
+		return nil, err
+	}
+	if answer == nil || answer.Data == nil {
+		return nil, &missing{at.String()}
+	}
+	items := answer.Data
+	inner, nested := items["data"].(map[string]any)
+	_, versioned := items["metadata"].(map[string]any)
+	switch {
+	case at.v2 && !nested && versioned: // deleted
+		return nil, &missing{at.String()}
+	case at.v2 && !nested:
+		return nil, final{fmt.Errorf("secret %q: %s is not a secret of the KV engine, version 2: set engine = \"kv\"", at.name, at)}
+	case at.v2:
+		items = inner
+	case nested && versioned:
+		return nil, final{fmt.Errorf("secret %q: %s is a secret of the KV engine, version 2: set engine = \"kv_v2\"", at.name, at)}
+	}
+	return plain(items), nil
+}
+
+// dataPath returns the path of the data of a secret of the KV engine, version 2. Its mount shows where "data/" belongs. A path
+// that has it, and one whose mount is unknown, stays as it is.
+func dataPath(ctx context.Context, client *api.Client, path string) string {
+	answer, err := client.Logical().ReadWithContext(ctx, mounts+path)
+	if err != nil || answer == nil {
+		return path
+	}
+	mount, _ := answer.Data["path"].(string)
+	options, _ := answer.Data["options"].(map[string]any)
+	rest, below := strings.CutPrefix(path, mount)
+	if mount == "" || !below || options["version"] != "2" || strings.HasPrefix(rest, "data/") {
+		return path
+	}
+	return mount + "data/" + rest
+}
+
+// plain returns values as text: a string as it is, others as JSON.
+func plain(items map[string]any) map[string]string {
+	out := make(map[string]string, len(items))
+	for key, value := range items {
+		if text, ok := value.(string); ok {
+			out[key] = text
+			continue
+		}
+		text, err := json.Marshal(value)
+		if err != nil {
+			panic("secret: bug: a decoded answer cannot be encoded: " + err.Error())
+		}
+		out[key] = string(text)
+	}
+	return out
+}
