@@ -345,7 +345,10 @@ func texts(list []*message.ConsulService) (out []string) {
 // TestComplete checks when the services of an allocation that nobody wants are leftovers: not before a restarted agent has
 // set those of its running tasks.
 func TestComplete(t *testing.T) {
-	running, dead := map[string]*nomad.TaskState{"t": {State: "running"}}, map[string]*nomad.TaskState{"t": {State: "dead"}}
+	is := func(state string, paused nomad.TaskScheduleState) map[string]*nomad.TaskState {
+		return map[string]*nomad.TaskState{"t": {State: state, Paused: paused}}
+	}
+	running, dead := is("running", ""), is("dead", "")
 	one := []reconcile.State{{ID: "1"}}
 	set := states{allocID + "/group-g": one, allocID + "/t": one}
 	for name, tc := range map[string]struct {
@@ -358,6 +361,10 @@ func TestComplete(t *testing.T) {
 		"hooks of the task run":     {states{allocID + "/group-g": one}, running, false},
 		"task has not started":      {states{allocID + "/group-g": one}, nil, false},
 		"task has ended":            {states{allocID + "/group-g": one}, dead, true},
+		"task is paused":            {states{allocID + "/group-g": one}, is("pending", nomad.TaskScheduleStateForcePause), true},
+		"off its schedule":          {states{allocID + "/group-g": one}, is("pending", nomad.TaskScheduleStateSchedPause), true},
+		"task is about to pause":    {states{allocID + "/group-g": one}, is("running", nomad.TaskScheduleStateForcePause), false},
+		"task resumes":              {states{allocID + "/group-g": one}, is("pending", nomad.TaskScheduleStateForceRun), false},
 		"group is not set":          {states{allocID + "/t": one}, running, false},
 		"set of another allocation": {states{"other/group-g": one, "other/t": one}, running, false},
 	} {

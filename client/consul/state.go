@@ -53,9 +53,13 @@ func Complete(states States, a *nomad.Allocation, tasks map[string]*nomad.TaskSt
 		return false
 	}
 	return !slices.ContainsFunc(group.Tasks, func(t *nomad.Task) bool {
-		s := tasks[t.Name]
-		return (s == nil || s.State != nomad.TaskStateDead) && missing(t.Name, t.Services)
+		return mayRun(tasks[t.Name]) && missing(t.Name, t.Services)
 	})
+}
+
+// mayRun reports whether a task can have services: it is not dead, and not paused without a process.
+func mayRun(s *nomad.TaskState) bool {
+	return s == nil || s.State != nomad.TaskStateDead && (s.State != nomad.TaskStatePending || !s.Paused.Pauses())
 }
 
 // declared reports whether a service has provider consul.
