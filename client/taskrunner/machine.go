@@ -19,7 +19,8 @@
 // policy is.
 //
 // A task that its schedule or a user pauses waits in pending. A running one is stopped first, and passes
-// exited and restarting without a delay. The restart policy does not count it.
+// exited and restarting without a delay. The restart policy does not count it. One that is paused while its hooks prepare
+// it does the same, and they prepare it again later.
 //
 // The hooks of client/taskhook run around the process, in their order. Before the driver starts
 // the process, one commit of the state database stores the hooks' state and the ID of the

@@ -1,6 +1,7 @@
 package taskrunner
 
 import (
+	"fmt"
 	"log/slog"
 	"sync"
 
@@ -73,6 +74,14 @@ func (r *record) update(change func(*nomad.TaskState), e *nomad.TaskEvent) {
 		r.log.Warn("store state of task", "err", err)
 	}
 	r.changed()
+}
+
+// stored returns when all states that were queued before are on the disk.
+func (r *record) stored() error {
+	if err := r.store.PutTask(r.alloc, r.task, state.Task{}); err != nil { // an empty write, after the queued ones
+		return fmt.Errorf("store state of task %s: %w", r.task, err)
+	}
+	return nil
 }
 
 // storeLocal stores the local state before it returns.

@@ -186,6 +186,10 @@ func (r *Runner) pend(ctx context.Context) (Move, error) {
 	if r.requests.isKilled() {
 		return Kill, nil
 	}
+	if errors.Is(err, errPaused) {
+		r.last = outcome{paused: true}
+		return StartFailed, nil
+	}
 	r.emitFault(err)
 	r.last = outcome{err: err}
 	return StartFailed, nil

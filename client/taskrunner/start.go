@@ -12,12 +12,20 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
+// errPaused is returned by start for a task that was paused while its hooks prepared it, such as while they waited for a token.
+var errPaused = errors.New("task is paused")
+
 // start runs the prestart hooks and starts the process with the driver.
 func (r *Runner) start(ctx context.Context) error {
 	hookCtx, cancel := r.requests.untilKilled(ctx)
 	defer cancel()
 	if err := r.runPrestart(hookCtx); err != nil {
 		return err
+	}
+	select {
+	case <-r.schedule.pausing():
+		return errPaused
+	default:
 	}
 	cfg, env, err := r.try.taskConfig()
 	if err != nil {
