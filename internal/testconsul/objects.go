@@ -1,6 +1,7 @@
 package testconsul
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
@@ -98,11 +99,17 @@ func writeAuthMethod(c *call) (any, error) {
 	if _, err := readMethod(&in); err != nil {
 		return nil, c.invalid("Invalid Auth Method: %v", err)
 	}
-	if c.a.acl.methods[in.Name] != nil {
+	name := c.PathValue("name") // of an update
+	switch old := c.a.acl.methods[in.Name]; {
+	case name != "" && (in.Name != name || old == nil || old.Type != in.Type):
+		return nil, c.invalid("Invalid Auth Method: cannot update %q to name %q, type %q", name, in.Name, in.Type)
+	case name == "" && old != nil:
 		return nil, refuse(http.StatusInternalServerError, "Invalid Auth Method: auth method with name %q already exists", in.Name)
+	case old != nil:
+		in.CreateIndex = old.CreateIndex
 	}
-	in.CreateIndex = c.a.touch("acl")
-	in.ModifyIndex = in.CreateIndex
+	in.ModifyIndex = c.a.touch("acl")
+	in.CreateIndex = cmp.Or(in.CreateIndex, in.ModifyIndex)
 	c.a.acl.methods[in.Name] = &in
 	return &in, nil
 }

@@ -50,6 +50,7 @@ func (a *Agent) table() *http.ServeMux {
 		"PUT /v1/config":                           writeConfig,
 		"POST /v1/acl/logout":                      logout,
 		"PUT /v1/acl/auth-method":                  writeAuthMethod,
+		"PUT /v1/acl/auth-method/{name}":           writeAuthMethod,
 		"DELETE /v1/acl/auth-method/{name}":        deleteAuthMethod,
 		"PUT /v1/acl/binding-rule":                 writeBindingRule,
 		"DELETE /v1/acl/binding-rule/{id}":         deleteBindingRule,

@@ -80,12 +80,12 @@ func (a *Agent) Revoke(secret string) {
 	delete(a.acl.tokens, secret)
 }
 
-// Logins returns the tokens that logins made and that still exist, oldest first.
+// Logins returns the tokens that logins made and that are valid, oldest first.
 func (a *Agent) Logins() (out []api.ACLToken) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, t := range a.acl.tokens {
-		if !t.declared {
+		if !t.declared && (t.ExpirationTime == nil || a.now().Before(*t.ExpirationTime)) {
 			out = append(out, t.ACLToken)
 		}
 	}
