@@ -254,6 +254,8 @@ func TestRefused(t *testing.T) {
 	}{
 		{"signal", nomad.Task{KillSignal: "SIGNOPE"}, `"SIGNOPE"`},
 		{"change signal", nomad.Task{Identities: []*nomad.WorkloadIdentity{{Name: "a", ChangeMode: "signal"}}}, "change_signal"},
+		{"signal of vault", nomad.Task{Vault: &nomad.Vault{ChangeMode: "signal", ChangeSignal: "SIGNOPE"}}, `vault: change_signal: `},
+		{"another vault", nomad.Task{Vault: &nomad.Vault{Cluster: "other"}}, `log in to cluster "default" only, not to "other"`},
 		{"logs", nomad.Task{LogConfig: &nomad.LogConfig{MaxFiles: 0, MaxFileSizeMB: 1}}, "max_files"},
 		{"user", nomad.Task{User: "no-such-user"}, "no-such-user"},
 		{"lent user", nomad.Task{User: "nomad-80007"}, "nomad-80007"},

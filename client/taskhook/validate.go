@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
+	"github.com/open-nomad/open-nomad/nomad/vault"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -90,8 +91,15 @@ func validate(t *nomad.Task) error {
 			}
 		}
 	}
+	if v := t.Vault; v != nil {
+		if v.Cluster != "" && v.Cluster != vault.DefaultCluster {
+			errs = append(errs, fmt.Errorf("vault: tasks of this client log in to cluster %q only, not to %.128q", vault.DefaultCluster, v.Cluster))
+		}
+		if _, err := drivers.ParseSignal(v.ChangeSignal); v.ChangeMode == vaultSignal && err != nil {
+			errs = append(errs, fmt.Errorf("vault: change_signal: %w", err))
+		}
+	}
 	for feature, asked := range map[string]bool{
-		"vault":      t.Vault != nil,
 		"secret":     len(t.Secrets) > 0,
 		"csi_plugin": t.CSIPluginConfig != nil,
 	} {
