@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -40,6 +42,8 @@ type world struct {
 	idp   *testidp.Provider
 	keys  string // URL of the key set
 	dir   string
+	// noKeys makes the key set fail.
+	noKeys atomic.Bool
 
 	db      *state.DB
 	node    *token.Node
@@ -47,7 +51,7 @@ type world struct {
 	log     *strings.Builder
 
 	mu      sync.Mutex
-	fault   string // refuse, hang, or an answer "<status> <path or *> <body>"
+	fault   string // refuse, hang, slow, or an answer "<status> <path or *> <body>"
 	jwts    map[message.WIHandle]idtoken.Token
 	subs    map[message.WIHandle][]chan idtoken.Token
 	secrets []string // that no log and event may have
@@ -56,6 +60,14 @@ type world struct {
 
 // RoundTrip implements http.RoundTripper.
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
+	out, err := w.serve(r)
+	if err == nil {
+		out.Request = r
+	}
+	return out, err
+}
+
+func (w *world) serve(r *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	fault := w.fault
 	w.mu.Unlock()
@@ -78,10 +90,14 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	case "hang":
 		<-r.Context().Done()
 		return nil, r.Context().Err()
-	case "hang after": // the request reaches Vault
+	case "slow": // Vault has acted, and its answer takes a while
 		w.vault.ServeHTTP(out, r)
-		<-r.Context().Done()
-		return nil, r.Context().Err()
+		select {
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		case <-time.After(5 * time.Second):
+		}
+		return out.Result(), nil
 	}
 	w.vault.ServeHTTP(out, r)
 	return out.Result(), nil
@@ -136,7 +152,13 @@ func bubble(t *testing.T, fn func(t *testing.T, w *world)) {
 		jwts: map[message.WIHandle]idtoken.Token{}, subs: map[message.WIHandle][]chan idtoken.Token{}}
 	key, id := w.idp.Key()
 	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: id, Algorithm: "RS256", Use: "sig"}}}
-	keys := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { json.NewEncoder(rw).Encode(set) }))
+	keys := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		if w.noKeys.Load() {
+			rw.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		_ = json.NewEncoder(rw).Encode(set) // fails only if the client is gone
+	}))
 	t.Cleanup(keys.Close)
 	w.keys = keys.URL
 	synctest.Test(t, func(t *testing.T) {
@@ -172,8 +194,16 @@ func (w *world) write(t *testing.T, path string, data map[string]any) {
 func (w *world) setup(t *testing.T, role map[string]any) {
 	t.Helper()
 	w.write(t, "sys/auth/jwt-nomad", map[string]any{"type": "jwt"})
-	w.write(t, "auth/jwt-nomad/config", map[string]any{"jwks_url": w.keys, "default_role": "nomad-workloads"})
+	w.config(t, nil)
 	w.role(t, "nomad-workloads", role)
+}
+
+// config writes the configuration of the auth method.
+func (w *world) config(t *testing.T, fields map[string]any) {
+	t.Helper()
+	all := map[string]any{"jwks_url": w.keys, "default_role": "nomad-workloads"}
+	maps.Copy(all, fields)
+	w.write(t, "auth/jwt-nomad/config", all)
 }
 
 func (w *world) role(t *testing.T, name string, fields map[string]any) {
@@ -329,4 +359,34 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// hostile is a Vault with answers of its own.
+type hostile struct {
+	login, other string
+
+	mu sync.Mutex
+	n  int
+}
+
+// RoundTrip implements http.RoundTripper.
+func (h *hostile) RoundTrip(r *http.Request) (*http.Response, error) {
+	h.mu.Lock()
+	h.n++
+	h.mu.Unlock()
+	out := httptest.NewRecorder()
+	body := h.other
+	if strings.HasSuffix(r.URL.Path, "/login") {
+		body = h.login
+	}
+	_, _ = out.WriteString(body)
+	got := out.Result()
+	got.Request = r
+	return got, nil
+}
+
+func (h *hostile) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.n
 }

@@ -36,10 +36,7 @@ type Config struct {
 
 // Token is the token of a task. It prints without the secret.
 type Token struct {
-	Secret login.Secret
-	// ID identifies the token: its accessor, or a random ID for a batch token. It may be stored and logged. The hook of a task
-	// keeps it to see whether the token of a running task was replaced while no agent ran.
-	ID        string
+	Secret    login.Secret
 	Accessor  string // "" for a batch token
 	Namespace string // of Vault, "" for the root namespace
 }
@@ -48,7 +45,7 @@ type Token struct {
 func (t Token) IsZero() bool { return t.Secret.IsZero() }
 
 // String does not return the secret.
-func (t Token) String() string { return fmt.Sprintf("vault token %q", t.ID) }
+func (t Token) String() string { return fmt.Sprintf("vault token %q", t.Accessor) }
 
 // Manager keeps the tokens of one allocation. Its methods may be called concurrently.
 type Manager struct {

@@ -71,7 +71,7 @@ func (s *session) current() Token {
 	if s == nil || s.token == nil || s.lost {
 		return Token{}
 	}
-	return Token{Secret: login.NewSecret(s.token.Secret), ID: s.token.ID, Accessor: s.token.Accessor, Namespace: s.token.Namespace}
+	return Token{Secret: login.NewSecret(s.token.Secret), Accessor: s.token.Accessor, Namespace: s.token.Namespace}
 }
 
 // action is what a session needs.

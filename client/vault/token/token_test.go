@@ -1,6 +1,7 @@
 package token_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -22,8 +23,8 @@ func TestLogin(t *testing.T) {
 		if got := g.Secret("web")(); got != first.Secret.Reveal() || got == "" || !slices.Equal(w.vault.Tokens(), []string{got}) {
 			t.Error("Secret() has another token than Watch, or Vault")
 		}
-		if first.ID == "" || first.Accessor != first.ID || strings.Contains(first.String(), first.Secret.Reveal()) {
-			t.Errorf("token %q with ID %q and accessor %q", first, first.ID, first.Accessor)
+		if text := fmt.Sprintf("%v %+v %#v", first, first, &first); first.Accessor == "" || strings.Contains(text, first.Secret.Reveal()) {
+			t.Errorf("accessor %q, printed %s", first.Accessor, text)
 		}
 		if g.Secret("idle")() != "" || g.Secret("unknown")() != "" {
 			t.Error("a token of a task that does not run")
@@ -34,7 +35,7 @@ func TestLogin(t *testing.T) {
 		again := w.resume(t, a)
 		tokens, stop = again.Watch("web")
 		defer stop()
-		if got := next(t, tokens); got != first && got.ID != first.ID {
+		if got := next(t, tokens); got.Secret.Reveal() != first.Secret.Reveal() {
 			t.Error("the restarted agent has another token")
 		}
 		pass(24 * time.Hour)
@@ -48,6 +49,80 @@ func TestLogin(t *testing.T) {
 		again.end(t)
 		if got := w.vault.Tokens(); len(got) != 0 || w.stored(t) != 0 {
 			t.Errorf("%d tokens in Vault after the end, %d stored", len(got), w.stored(t))
+		}
+	})
+}
+
+// TestNothing checks an allocation without vault blocks, and a node without Vault.
+func TestNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := alloc("web")
+		a.Job.TaskGroups[0].Tasks[0].Vault = nil
+		m := w.manager(a)
+		if m.Prepare() || m.Update(a) {
+			t.Error("an allocation without a vault block needs Run")
+		}
+		m.End(t.Context())
+		w.node = nil
+		w.node.Leftovers(nil)
+		m = w.manager(alloc("web"))
+		if m.Enabled() || m.Prepare() || m.Update(alloc("web")) || m.Secret("web")() != "" || m.Rejected(t.Context(), "web", "x") || m.Status() != nil {
+			t.Error("tokens on a node without Vault")
+		}
+		must(t, m.Run(t.Context()))
+		must(t, m.Confirm(t.Context(), "web"))
+		_, stop := m.Watch("web")
+		stop()
+		m.EndTask("web")
+		m.End(t.Context())
+	})
+}
+
+// TestTarget checks the role and the namespace of a login.
+func TestTarget(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.setup(t, nil)
+		w.role(t, "block", map[string]any{"token_period": "1h"})
+		w.role(t, "agent", map[string]any{"token_period": "2h"})
+		lease := func(role string) time.Duration {
+			t.Helper()
+			a := alloc("web")
+			a.Job.TaskGroups[0].Tasks[0].Vault.Role = role
+			g := w.start(t, a)
+			tokens, stop := g.Watch("web")
+			defer stop()
+			next(t, tokens)
+			got := g.Status()
+			g.end(t)
+			g.stop()
+			if len(got) != 1 || got[0].Task != "web" || got[0].AllocID != a.ID || got[0].Cluster != "default" {
+				t.Fatalf("Status() = %+v", got)
+			}
+			return got[0].Lease
+		}
+		if got := lease("block"); got != time.Hour {
+			t.Errorf("lease %s with the role of the block, want 1h", got)
+		}
+		if got := lease(""); got != 30*time.Minute {
+			t.Errorf("lease %s with the default role, want 30m", got)
+		}
+		s := w.cluster.Settings()
+		s.Role, s.Namespace = "agent", "team"
+		must(t, w.cluster.Replace(s))
+		w.vault.Expect(`namespace "team", want ""`)
+		g := w.start(t, alloc("web"))
+		_, stop := g.Watch("web")
+		defer stop()
+		pass(time.Second)
+		if got := w.told(); len(got) != 1 || !strings.Contains(got[0], "does not accept the namespace") {
+			t.Errorf("events %q for a wrong namespace", got)
+		}
+		g.end(t)
+		g.stop()
+		s.Namespace = ""
+		must(t, w.cluster.Replace(s))
+		if got := lease(""); got != 2*time.Hour {
+			t.Errorf("lease %s with the role of the agent, want 2h", got)
 		}
 	})
 }
