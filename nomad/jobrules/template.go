@@ -1,11 +1,13 @@
 package jobrules
 
 import (
+	"fmt"
 	"path"
 	"strconv"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/internal/render"
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -78,6 +80,20 @@ func nativeTemplates(f *faults, t *nomad.Task) {
 			f.in("template", tmpl.DestPath).add("data: %v", err)
 		}
 	}
+}
+
+// vaultTemplates returns a warning for each template of a task without a vault block that needs one. It is not an error,
+// since the call may never be evaluated.
+func vaultTemplates(t *nomad.Task, at string) (out []string) {
+	if t.Vault != nil {
+		return nil
+	}
+	for _, tmpl := range t.Templates {
+		if err := render.CheckVault(tmpl.EmbeddedTmpl, tmpl.LeftDelim, tmpl.RightDelim); err != nil {
+			out = append(out, fmt.Sprintf("%s: template with destination %q: %v", at, untrusted.Shorten(tmpl.DestPath, maxShown), err))
+		}
+	}
+	return out
 }
 
 func validateOwner(tmpl *nomad.Template, f *faults) {

@@ -38,8 +38,8 @@ func TestValidateTemplates(t *testing.T) {
 		{"source outside", edit(func(t *template) { t.EmbeddedTmpl, t.SourcePath = "", "../../etc/passwd" }),
 			`source "../../etc/passwd" is outside`},
 		{"syntax", edit(func(t *template) { t.EmbeddedTmpl = "a\n{{ if }}" }), "data: line 2"},
-		{"refused function", edit(func(t *template) { t.EmbeddedTmpl = "{{ with secret \"x\" }}{{ end }}" }),
-			"the function secret is refused: this version has no Vault"},
+		{"refused function", edit(func(t *template) { t.EmbeddedTmpl = "{{ plugin `x` }}" }),
+			"the function plugin is refused"},
 		{"refused function in a pipe", edit(func(t *template) { t.EmbeddedTmpl = "{{ \"x\" | (env \"y\" | expandenv) }}" }),
 			"the function expandenv is refused"},
 		{"no destination", edit(func(t *template) { t.DestPath = "" }), "missing destination"},
@@ -93,5 +93,32 @@ func checkFault(t *testing.T, err error, want string) {
 	}
 	if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 		t.Errorf("Validate() = %v, want an error with %q", err, want)
+	}
+}
+
+// TestWarnings_VaultTemplates checks the warning about templates that need a vault block.
+func TestWarnings_VaultTemplates(t *testing.T) {
+	for text, warned := range map[string]bool{
+		`{{ with secret "secret/app" }}{{ end }}`:                true,
+		"\n{{ range secrets \"a\" }}{{ end }}":                   true,
+		`{{ if false }}{{ with pkiCert "a" }}{{ end }}{{ end }}`: true,
+		`{{ env "secret" }}{{ .secret }}`:                        false,
+	} {
+		j := sample("service")
+		task := j.TaskGroups[0].Tasks[0]
+		task.Templates = []*nomad.Template{{DestPath: "local/x", EmbeddedTmpl: text}}
+		jobrules.Canonicalize(j)
+		if err := jobrules.Validate(j); err != nil {
+			t.Errorf("Validate(%q) = %v", text, err)
+		}
+		const want = `template with destination "local/x": line `
+		got := strings.Join(jobrules.Warnings(j), "\n")
+		if has := strings.Contains(got, want) && strings.Contains(got, "the task has no vault block"); has != warned {
+			t.Errorf("Warnings(%q) = %q", text, got)
+		}
+		task.Vault = &nomad.Vault{}
+		if got := strings.Join(jobrules.Warnings(j), "\n"); strings.Contains(got, want) {
+			t.Errorf("Warnings(%q) with a vault block = %q", text, got)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package jobrules
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -24,7 +25,7 @@ func Warnings(j *nomad.Job) []string {
 		}
 		for _, t := range tg.Tasks {
 			at := Place(j.ID, tg.Name, t.Name)
-			out = append(append(out, warnings(t, at)...), noVaultBlock(t, at)...)
+			out = slices.Concat(out, warnings(t, at), noVaultBlock(t, at), vaultTemplates(t, at))
 		}
 	}
 	return out[:min(len(out), maxFaults)]
