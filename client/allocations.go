@@ -73,6 +73,7 @@ func (c *Client) taskHooks() taskhook.Deps {
 		Users: c.users, API: c.api, HostEnv: c.cfg.HostEnv, Denied: c.cfg.DeniedUsers,
 		Confiner:   &process.Confiner{Sidecars: &c.groups, AgentDirs: c.cfg.OwnDirs},
 		Artifacts:  c.artifacts,
+		Secrets:    c.secrets,
 		Volumes:    c.volumes.usable,
 		Devices:    c.devices,
 		Template:   c.cfg.Template,

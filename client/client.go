@@ -51,6 +51,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/client/nodeid"
 	"github.com/open-nomad/open-nomad/client/nodemeta"
+	"github.com/open-nomad/open-nomad/client/secret"
 	"github.com/open-nomad/open-nomad/client/servers"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/state"
@@ -151,6 +152,7 @@ type Client struct {
 	services  *service.Registrar   // nil if native services are disabled
 	tokens    *token.Node          // of workloads in Consul, nil without Consul
 	inVault   *vaulttoken.Node     // the tokens of tasks in Vault, nil without Vault
+	secrets   *secret.Node         // of tasks
 	catalogue *catalogue.Cache     // nil without a DNS server
 	dns       *dns.Server          // nil if it is disabled
 	checks    *check.Set
@@ -175,8 +177,11 @@ type Client struct {
 	restored chan struct{}
 	// volumesRestored is closed when the dynamic host volumes of the previous agent are restored.
 	volumesRestored chan struct{}
-	reloads         wake.Signal    // fingerprint again
-	background      sync.WaitGroup // work of the start that is not waited for
+	reloads         wake.Signal // fingerprint again
+
+	secretsMu       sync.Mutex        // held while the providers of secrets are fingerprinted
+	secretProviders map[string]string // their attributes; secretsMu guards it
+	background      sync.WaitGroup    // work of the start that is not waited for
 }
 
 // New opens the node's state and returns a client. It reports errors of the state directory.
@@ -256,7 +261,7 @@ func (c *Client) openParts(parts Parts) (err error) {
 	c.openServices()
 	c.openTokens()
 	c.openDNS()
-	return nil
+	return c.openSecrets()
 }
 
 // openEndpoint creates the methods of the node and the connection to the servers, over which they are called.

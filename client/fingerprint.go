@@ -14,7 +14,7 @@ import (
 )
 
 // Reload fingerprints again what can change while the agent runs: networks, memory, CNI networks and plugins, host
-// volume plugins, Consul and Vault. It does not wait for them.
+// volume plugins, plugins of secret blocks, Consul and Vault. It does not wait for them.
 func (c *Client) Reload() {
 	c.reloads.Send()
 	c.consul.Again()
@@ -35,6 +35,7 @@ func (c *Client) reload(ctx context.Context) error {
 		case <-c.reloads:
 			c.fingerprintAgain(ctx)
 			c.fingerprintVolumePlugins(ctx)
+			c.fingerprintSecrets(ctx)
 		}
 	}
 }

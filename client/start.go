@@ -36,6 +36,7 @@ func (c *Client) prepare(ctx context.Context) (later []*nomad.Allocation, err er
 	c.node.setDrivers(c.drivers.Infos())
 	c.node.setDevices(c.devices.Groups())
 	c.awaitClouds(ctx)
+	c.awaitSecrets(ctx)
 	c.restoreVolumes(ctx)
 	stored := c.allocs.Stored()
 	has := func(alloc string) bool {

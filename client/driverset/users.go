@@ -24,6 +24,7 @@ const maxUID = 1<<32 - 2
 // may be called concurrently.
 type Users struct {
 	min, max int
+	last     int // the highest that Assign returns
 
 	mu     sync.Mutex
 	next   int
@@ -35,16 +36,16 @@ func NewUsers(min, max int) (*Users, error) {
 	if min <= 0 || max < min || max > maxUID {
 		return nil, fmt.Errorf("dynamic users %d to %d: not a range of uids from 1 to %d", min, max, maxUID)
 	}
-	return &Users{min: min, max: max, next: min, owners: map[int]string{}}, nil
+	return &Users{min: min, max: max, last: max, next: min, owners: map[int]string{}}, nil
 }
 
 // Assign returns a free uid.
 func (u *Users) Assign(owner string) (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for range u.max - u.min + 1 {
+	for range u.last - u.min + 1 {
 		uid := u.next
-		if u.next++; u.next > u.max {
+		if u.next++; u.next > u.last {
 			u.next = u.min
 		}
 		if _, lent := u.owners[uid]; !lent && !alive(uid) && !hostuser.Exists(uint32(uid)) {
@@ -53,6 +54,18 @@ func (u *Users) Assign(owner string) (int, error) {
 		}
 	}
 	return 0, ErrNoUser
+}
+
+// Split returns a pool of the n highest uids, which this pool then does not assign. Contains still reports them. Call it
+// before the first Assign. It is an error if that would leave fewer uids than it takes.
+func (u *Users) Split(n int) (*Users, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.last-u.min+1 < 2*n {
+		return nil, fmt.Errorf("dynamic users %d to %d: at least %d are needed", u.min, u.last, 2*n)
+	}
+	u.last -= n
+	return NewUsers(u.last+1, u.last+n)
 }
 
 // alive reports whether a process has the uid.
@@ -69,7 +82,7 @@ func (u *Users) Claim(uid int, owner string) error {
 		return fmt.Errorf("dynamic user %d belongs to %s", uid, now)
 	}
 	u.owners[uid] = owner
-	if u.next <= uid && uid < u.max { // lower uids may be in use too
+	if u.next <= uid && uid < u.last { // lower uids may be in use too
 		u.next = uid + 1
 	}
 	return nil

@@ -25,13 +25,16 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
+// MaxCalls is the number of calls of plugins at a time.
+const MaxCalls = 4
+
 // Limits of a call of a plugin.
 const (
 	callTime   = 60 * time.Second
 	maxOutput  = 1 << 20
 	maxScript  = 1 << 20
 	maxShown   = 256 // bytes of a plugin's own error
-	parallel   = 4   // calls at a time
+	parallel   = MaxCalls
 	drainAfter = time.Second
 )
 
@@ -62,7 +65,7 @@ type PluginsConfig struct {
 	CommonDir string // its directory secrets has the plugins
 	StateDir  string // a private directory of the agent
 	Confiner  Confiner
-	Users     Users
+	Users     Users // only for root; nil: there are not enough
 	Log       *slog.Logger
 }
 
@@ -126,6 +129,9 @@ func (p *Plugins) call(ctx context.Context, c call) ([]byte, error) {
 	owner := fmt.Sprintf("secret plugin %d", p.number.Add(1))
 	uid := -1
 	if os.Geteuid() == 0 {
+		if p.users == nil {
+			return nil, fmt.Errorf("plugins need users of their own: configure at least %d dynamic users for the client", 2*MaxCalls)
+		}
 		if uid, err = p.users.Assign(owner); err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/connect"
 	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/hook"
+	"github.com/open-nomad/open-nomad/client/secret"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/template"
 	agent "github.com/open-nomad/open-nomad/internal/consul"
@@ -57,6 +58,7 @@ type Deps struct {
 	Checks     Checks             // nil: no checks
 	Sinks      LogSinks           // nil for none
 	Spiffe     *Spiffe            // nil: tasks with a spiffe block do not start
+	Secrets    *secret.Node       // fetches the values of secret blocks
 	DNS        DNS                // nil: the node does not resolve services
 }
 
@@ -92,6 +94,7 @@ func Order(c Config) []hook.Hook {
 		newEnvironmentHook(c),
 		identities,
 		newVaultHook(c),
+		newSecretsHook(c),
 		newConsulTaskHook(c),
 		newSocketHook(c),
 		newSpiffeHook(c),

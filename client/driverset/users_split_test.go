@@ -1,0 +1,34 @@
+package driverset_test
+
+import (
+	"testing"
+
+	"github.com/open-nomad/open-nomad/client/driverset"
+)
+
+func TestUsers_Split(t *testing.T) {
+	all, err := driverset.NewUsers(81000, 81007)
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := all.Split(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		low, lerr := all.Assign("low")
+		high, herr := top.Assign("high")
+		if low != 81000+i || high != 81004+i || lerr != nil || herr != nil {
+			t.Errorf("Assign() = %d, %v and %d, %v", low, lerr, high, herr)
+		}
+	}
+	if uid, err := all.Assign("more"); err == nil {
+		t.Errorf("Assign() = %d, want none", uid)
+	}
+	if !all.Contains(81007) {
+		t.Error("a job could use the uid of a plugin")
+	}
+	if _, err := all.Split(3); err == nil {
+		t.Error("Split() took more than half")
+	}
+}
