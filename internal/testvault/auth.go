@@ -176,7 +176,9 @@ func (c *call) enter(method *auth, name string, claims map[string]any) (*answer,
 		c.v.aliases[id] = t.alias
 	}
 	t.alias.metadata = t.metadata
-	return &answer{Auth: c.v.authOf(c.v.issue(t))}, nil
+	issued := c.v.issue(t)
+	c.v.record(issued)
+	return &answer{Auth: c.v.authOf(issued)}, nil
 }
 
 // enableAuth serves the creation of an auth method.
@@ -217,7 +219,7 @@ func disableAuth(c *call) (*answer, error) {
 	if method := c.v.auths[path]; method != nil {
 		for id, t := range c.v.tokens {
 			if t.alias != nil && t.alias.accessor == method.accessor {
-				c.v.drop(id)
+				c.v.drop(id, Revoked)
 			}
 		}
 	}

@@ -187,6 +187,9 @@ func (c *call) identify(namespace string) error {
 	if c.who = c.v.tokens[id]; c.who != nil {
 		return nil
 	}
+	if c.path == "auth/token/renew-self" {
+		c.v.renewedLate(id)
+	}
 	what := "unknown token"
 	if id == "" {
 		what = "missing client token"

@@ -57,8 +57,11 @@ func (t *token) extend() {
 	}
 }
 
-// drop revokes a token and its leases. The caller holds mu.
-func (v *Vault) drop(id string) {
+// drop ends a token and its leases. The caller holds mu.
+func (v *Vault) drop(id string, how End) {
+	if v.tokens[id] != nil {
+		v.recorded(id, func(r *Record) { r.End, r.Ended = how, time.Now() })
+	}
 	delete(v.tokens, id)
 	for key, l := range v.leases {
 		if l.owner == id {
@@ -72,7 +75,7 @@ func (v *Vault) expire() {
 	now := v.now()
 	for id, t := range v.tokens {
 		if !t.ends.IsZero() && !now.Before(t.ends) {
-			v.drop(id)
+			v.drop(id, Expired)
 		}
 	}
 	for id, l := range v.leases {
@@ -132,6 +135,7 @@ func renewSelf(c *call) (*answer, error) {
 		ends = limit
 	}
 	t.ends = ends
+	c.v.recorded(t.id, func(r *Record) { r.Renewals++ })
 	return &answer{Auth: c.v.authOf(t)}, nil
 }
 
@@ -142,7 +146,7 @@ func revokeSelf(c *call) (*answer, error) {
 	if c.who.kind == "batch" {
 		return nil, c.invalid("batch tokens cannot be revoked")
 	}
-	c.v.drop(c.who.id)
+	c.v.drop(c.who.id, Revoked)
 	return nil, nil
 }
 

@@ -71,6 +71,7 @@ type state struct {
 	leases   map[string]*lease // by ID
 	namespace
 	dynamic map[string]Dynamic
+	records map[string]*Record // of tokens of logins, by ID; they stay
 }
 
 // Start runs a Vault until the test ends.
@@ -81,8 +82,8 @@ func Start(t testing.TB, cfg Config) *Vault {
 	}
 	v := &Vault{cfg: cfg, addr: testnet.Take(t).Addr(port), changed: make(chan struct{}), state: state{
 		tokens: map[string]*token{}, policies: map[string]document{}, auths: map[string]*auth{}, aliases: map[string]*alias{}, leases: map[string]*lease{},
-		dynamic: map[string]Dynamic{},
-		mounts:  map[string]*mount{"secret/": newMount("kv", 2), "kv/": newMount("kv", 1), "pki/": newMount("pki", 0)},
+		dynamic: map[string]Dynamic{}, records: map[string]*Record{},
+		mounts: map[string]*mount{"secret/": newMount("kv", 2), "kv/": newMount("kv", 1), "pki/": newMount("pki", 0)},
 	}}
 	v.namespace.exists = !cfg.Absent
 	v.standard()
@@ -172,7 +173,7 @@ func (v *Vault) Calls(methodAndPath string) (n int) {
 func (v *Vault) Lost(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.drop(id)
+	v.drop(id, Lost)
 }
 
 // Tokens returns the IDs of all tokens that are valid, without those of the test. They are sorted.
