@@ -1,6 +1,9 @@
 package api
 
-import "net/http"
+import (
+	"net/http"
+	"time"
+)
 
 // JobExplainRequest is the body of PUT /v1/job/:id/explain.
 type JobExplainRequest struct {
@@ -12,6 +15,25 @@ type JobExplanation struct {
 	Namespace string
 	JobID     string
 	Groups    []*GroupExplanation
+	Vault     []*VaultLogin `json:",omitempty"`
+}
+
+// VaultLogin describes how a task logs in to Vault. Servers compute it without signing an identity. It is open-nomad only.
+type VaultLogin struct {
+	TaskGroup string
+	Task      string
+	Cluster   string
+	Role      string // of the block, "" for the one that the client or the auth method of Vault chooses
+	Identity  string // name of the identity, "" if the task has none: its login fails
+	Alg       string
+	TTL       time.Duration
+	Claims    []*VaultClaim // without those that differ in each token
+}
+
+// VaultClaim is a claim of an identity. A claim in an object has a JSON pointer as name, such as /extra_claims/team.
+type VaultClaim struct {
+	Name  string
+	Value string
 }
 
 // GroupExplanation has the results of the checks of nodes for one more allocation of a task group.

@@ -60,6 +60,7 @@ type JobPlanResponse struct {
 	NextPeriodicLaunch time.Time
 	Warnings           string
 	Isolation          []*TaskIsolation `json:",omitempty"` // only in open-nomad
+	Vault              []*VaultLogin    `json:",omitempty"` // only in open-nomad
 }
 
 // TaskIsolation is the isolation level of a task in a plan.

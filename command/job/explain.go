@@ -22,6 +22,8 @@ func explainCommand() term.Command {
 Takes the ID of a registered job, or a jobspec: a file, - for standard input, or a URL. A jobspec whose name
 ends with .json is parsed as JSON. Registers nothing. Only servers of open-nomad support it.
 
+For tasks with a vault block, the role of the login and the claims of the identity are shown. Nothing is signed.
+
 Nodes that fit come first, then those that fail late. Without -verbose only the failed checks are shown.
 Tokens that cannot read nodes get only the number of nodes that fail at each check.
 
@@ -123,6 +125,9 @@ func isSpec(arg string) bool {
 func (x *explain) show(e *term.Env, got *api.JobExplanation, meta *api.QueryMeta) {
 	e.Println(term.Pairs([]string{term.Row("Job ID", got.JobID), term.Row("Namespace", got.Namespace)}))
 	e.Println("\n" + monitor.Explanation(got, x.detail))
+	if text := monitor.VaultLogins(got.Vault, term.Full); text != "" {
+		e.Println("\n" + e.Bold("Vault") + "\n" + text)
+	}
 	if meta.NextToken != "" {
 		e.Printf("\nThere are more nodes. To get the next page, add -page-token %s\n", meta.NextToken)
 	}

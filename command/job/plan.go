@@ -79,6 +79,9 @@ func (p *plan) run(ctx context.Context, e *term.Env, tmpl string) (bool, error) 
 		e.Println(strings.TrimRight(Diff(resp.Diff, p.detail), "\n") + "\n")
 	}
 	dryRun(e, resp)
+	if text := monitor.VaultLogins(resp.Vault, p.detail); text != "" {
+		e.Println(e.Bold("Vault") + "\n" + text + "\n")
+	}
 	if p.detail == term.Full {
 		isolation(e, resp.Isolation)
 		monitor.PrintExplanation(ctx, e, e.Namespace(), func(q *api.QueryOptions) (*api.JobExplanation, *api.QueryMeta, error) {

@@ -200,6 +200,8 @@ func (s *Service) operatorMethods() []rpc.Method {
 		rpc.Handle("Operator.AutopilotSetConfiguration", rpc.Token, rpc.Leader, s.servers.SetAutopilotConfig).
 			Needs(rpc.Needs(acl.ToWrite(acl.Operators))),
 		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Leader, s.servers.Health).Needs(rpc.Needs(acl.ToRead(acl.Operators))),
+		rpc.Handle("Operator.UpgradeCheckVaultWorkloadIdentity", rpc.Token, rpc.Leader, s.servers.CheckVaultIdentities).
+			Needs(rpc.Needs(acl.ToRead(acl.Operators))),
 		rpc.Handle("Operator.Rebalance", rpc.Token, rpc.Leader, s.servers.Rebalance).Needs(rpc.Needs(acl.ToRead(acl.Operators))),
 		rpc.Handle("System.GarbageCollect", rpc.Management, rpc.Leader, s.servers.ForceGC),
 		rpc.Handle("System.ReconcileJobSummaries", rpc.Management, rpc.Leader, s.servers.ReconcileSummaries),

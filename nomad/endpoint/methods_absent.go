@@ -55,9 +55,5 @@ func absentCSI() []rpc.Method {
 // in the Raft log, or that they cannot unwrap. Here each key is in the log with its wrapped material, so only a server
 // without the KMS of the region would need the answer, and for it the answer would bypass the KMS.
 func absentAgents() []rpc.Method {
-	return slices.Concat(
-		absentRows("root keys outside Raft", rpc.ServerOnly, rpc.Check{}, "Keyring.Get"),
-		absentRows("upgrade checks", rpc.Token, rpc.Needs(acl.ToRead(acl.Operators)),
-			"Operator.UpgradeCheckVaultWorkloadIdentity"),
-	)
+	return absentRows("root keys outside Raft", rpc.ServerOnly, rpc.Check{}, "Keyring.Get")
 }

@@ -24,6 +24,8 @@ type JobExplanation struct {
 	Namespace string
 	JobID     string
 	Groups    []*GroupExplanation
+	// Vault describes how the tasks log in to Vault.
+	Vault []*VaultLogin `json:",omitempty" codec:",omitempty"`
 }
 
 // GroupExplanation has the results of the checks of nodes for one more allocation of a task group. Nodes that fit come

@@ -120,6 +120,8 @@ type JobPlanResponse struct {
 	Warnings           string
 	// Isolation holds the isolation levels of the tasks (open-nomad only).
 	Isolation []*TaskIsolation `json:",omitempty" codec:",omitempty"`
+	// Vault describes how the tasks log in to Vault (open-nomad only).
+	Vault []*VaultLogin `json:",omitempty" codec:",omitempty"`
 	WriteMeta
 }
 

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
@@ -13,7 +12,7 @@ import (
 // right of that route in Nomad 2.0, then replies 501 with the name of the feature. It does not read
 // the body, and it makes no RPC, because a server of another version could have the feature.
 func laterRoutes() []web.Route {
-	return slices.Concat(laterCSI(), laterAgents())
+	return laterCSI()
 }
 
 // later returns the handler of a route of a missing feature.
@@ -46,12 +45,5 @@ func laterCSI() []web.Route {
 		{Methods: "DELETE", Path: volume + "/detach",
 			Handle: later(feature, web.Either(web.All(web.InNamespace(acl.CSIMountVolume), plugin), web.Nodes))},
 		{Methods: "GET", Path: "/v1/plugin/csi/:id", Handle: later("CSI plugins", plugin)},
-	}
-}
-
-func laterAgents() []web.Route {
-	return []web.Route{
-		{Methods: "GET", Path: "/v1/operator/upgrade-check/vault-workload-identity",
-			Handle: later("upgrade checks", web.Needs(acl.ToRead(acl.Operators)))},
 	}
 }

@@ -34,7 +34,7 @@ var refusedRoutes = map[string]string{
 	"PUT /v1/sentinel/policy/:": enterpriseOnly, "DELETE /v1/sentinel/policy/:": enterpriseOnly,
 	"GET /v1/recommendations": enterpriseOnly, "GET /v1/recommendation/:": enterpriseOnly,
 	"PUT /v1/recommendation": enterpriseOnly, "PUT /v1/recommendations/apply": enterpriseOnly,
-	"GET /v1/operator/upgrade-check/vault-workload-identity": "Vault is not supported", "POST /v1/operator/utilization": enterpriseOnly,
+	"POST /v1/operator/utilization": enterpriseOnly,
 }
 
 const (

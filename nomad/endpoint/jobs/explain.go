@@ -46,10 +46,16 @@ func (s *Service) Explain(ctx context.Context, c *rpc.Call, req *message.JobExpl
 		}
 		e := &explainer{req: req, snap: snap, job: job, reads: c.Access.Allows(acl.ToRead(acl.Nodes)),
 			nodes: scheduler.NewExplainer(snap, job, scheduler.Options{Kinds: s.Kinds, Schemas: s.Schemas})}
-		if !e.reads {
-			return e.count(out)
+		if e.reads {
+			err = e.explain(out)
+		} else {
+			err = e.count(out)
 		}
-		return e.explain(out)
+		if err != nil {
+			return err
+		}
+		out.Explanation.Vault = s.logins(snap, job, e.chosen())
+		return nil
 	})
 }
 
@@ -137,6 +143,14 @@ func (e *explainer) groups(nodes int) ([]*nomad.TaskGroup, error) {
 		return nil, apierror.Errorf(400, "%d groups and %d nodes are too many to explain at once: select a group or a node", len(groups), nodes)
 	}
 	return groups, nil
+}
+
+// chosen returns the groups of the request, which exist.
+func (e *explainer) chosen() []*nomad.TaskGroup {
+	if e.req.Group == "" {
+		return e.job.TaskGroups
+	}
+	return []*nomad.TaskGroup{e.job.TaskGroup(e.req.Group)}
 }
 
 // selected returns the nodes of the request, in all pools.
