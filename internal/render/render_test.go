@@ -154,6 +154,21 @@ func TestCheckNative(t *testing.T) {
 	}
 }
 
+// TestCheckVault checks the functions that need the vault block of a task.
+func TestCheckVault(t *testing.T) {
+	for text, want := range map[string]string{
+		`{{ key "x" }}{{ plugin }}{{ "secret" }}`:    "",
+		"\n{{ with secret \"x\" }}{{ end }}":         "line 2: the function secret is refused: the task has no vault block",
+		`{{ range secrets "x" }}{{ end }}`:           "the function secrets is refused",
+		`{{ define "a" }}{{ pkiCert "x" }}{{ end }}`: "the function pkiCert is refused",
+	} {
+		err := render.CheckVault(text, "", "")
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("CheckVault(%.40q) = %v, want %q", text, err, want)
+		}
+	}
+}
+
 func TestTokenCannotBePrinted(t *testing.T) {
 	req := &render.Request{Token: "s3cret"}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
