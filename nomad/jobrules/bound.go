@@ -55,8 +55,14 @@ func Bound(j *nomad.Job) error {
 }
 
 func (b *bounds) group(tg *nomad.TaskGroup) {
+	if b.null("group", tg == nil) {
+		return
+	}
 	b.text("name of a group", tg.Name, maxBoundedName)
 	for _, n := range tg.Networks {
+		if b.null("network", n == nil) {
+			return
+		}
 		b.text("mode of a network", n.Mode, maxBoundedName)
 	}
 	for name := range maps.Keys(tg.Volumes) {
@@ -66,6 +72,9 @@ func (b *bounds) group(tg *nomad.TaskGroup) {
 	b.parts += len(tg.Tasks)
 	b.conditions += len(tg.Constraints) + len(tg.Affinities) + len(tg.Spreads)
 	for _, t := range tg.Tasks {
+		if b.null("task", t == nil) {
+			return
+		}
 		b.text("name of a task", t.Name, maxBoundedName)
 		b.text("driver of a task", t.Driver, maxBoundedName)
 		b.services(t.Services)
@@ -92,6 +101,14 @@ func (b *bounds) services(list []*nomad.Service) {
 			}
 		}
 	}
+}
+
+// null records and reports a null. The HTTP API refuses them, so that one comes from another caller of the RPC.
+func (b *bounds) null(what string, null bool) bool {
+	if null && b.err == nil {
+		b.err = fmt.Errorf("a %s of the job is null", what)
+	}
+	return null
 }
 
 func (b *bounds) text(what, text string, limit int) {

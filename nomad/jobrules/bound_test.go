@@ -146,3 +146,18 @@ func TestServiceNames_Shortened(t *testing.T) {
 		t.Errorf("Validate() = %v, want an error about the name of the service", err)
 	}
 }
+
+// TestBound_Null checks that a null of a caller of the RPC is an error.
+func TestBound_Null(t *testing.T) {
+	for what, change := range map[string]func(*nomad.Job){
+		"group":   func(j *nomad.Job) { j.TaskGroups[0] = nil },
+		"task":    func(j *nomad.Job) { j.TaskGroups[0].Tasks[0] = nil },
+		"network": func(j *nomad.Job) { j.TaskGroups[0].Networks = nomad.Networks{nil} },
+	} {
+		j := groups(1)
+		change(j)
+		if err := jobrules.Bound(j); err == nil || !strings.Contains(err.Error(), "a "+what+" of the job is null") {
+			t.Errorf("Bound() of a job with a null %s = %v", what, err)
+		}
+	}
+}

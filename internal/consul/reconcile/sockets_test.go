@@ -1,9 +1,12 @@
 package reconcile_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -184,5 +187,35 @@ func BenchmarkList(b *testing.B) {
 		if c.Calls("GET /v1/agent/checks") == first {
 			b.Fatal("no list")
 		}
+	}
+}
+
+// TestSockets_LargeOutput checks that of the output of a check only as much is kept as Consul itself keeps.
+func TestSockets_LargeOutput(t *testing.T) {
+	c := testconsul.Start(t, testconsul.Config{Manual: true})
+	target, err := url.Parse("http://" + strings.TrimPrefix(c.Addr(), "http://"))
+	must(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	check := ttlService(1, "web").Registration.Checks[0].CheckID
+	hostile := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/agent/checks" {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		must(t, json.NewEncoder(w).Encode(map[string]api.AgentCheck{check: {CheckID: check, Status: api.HealthPassing,
+			ServiceID: ttlService(1, "web").Registration.ID, Output: strings.Repeat("x", 1<<20)}}))
+	}))
+	defer hostile.Close()
+	r := reconcile.New(reconcile.Config{Agent: connect(t, hostile.URL, "")})
+	r.Set("a", []*reconcile.Service{ttlService(1, "web")})
+	run(t, r)
+	got := make(chan int, 100)
+	defer r.Watch("a", func(list []reconcile.Status) {
+		if len(list) == 1 {
+			got <- len(list[0].Output)
+		}
+	})()
+	if n := <-got; n != 4096 {
+		t.Errorf("output of %d bytes, want 4096", n)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/backoff"
@@ -67,6 +68,9 @@ func (r *Reconciler) statusesOf(ctx context.Context) (out map[string][]agentChec
 		out = map[string][]agentCheck{}
 		return func(_ string, c *agentCheck) {
 			if r.tracks(c.ServiceID) {
+				if len(c.Output) > maxOutput {
+					c.Output = strings.Clone(c.Output[:maxOutput]) // a slice would keep the rest in memory
+				}
 				out[c.ServiceID] = append(out[c.ServiceID], *c)
 			}
 		}
