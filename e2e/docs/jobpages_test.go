@@ -25,6 +25,7 @@ var keyPages = map[string][]any{
 	"device":            {api.RequestedDevice{}},
 	"schedule":          {api.TaskScheduleCron{}},
 	"consul":            {api.Consul{}},
+	"vault":             {api.Vault{}},
 	"connect":           {api.ConsulConnect{}},
 	"sidecar_service":   {api.ConsulSidecarService{}},
 	"sidecar_task":      {api.SidecarTask{}},
