@@ -8,8 +8,9 @@
 // A Set has the sinks of the node, and Set.Follow starts the pumps of a task. A pump copies one log
 // to one sink. It reads the files that the supervisor wrote, so that a slow sink never delays a
 // task: the files are the buffer. The position moves only when the sink has accepted the lines, and
-// is stored once a second. So a restart of the agent repeats at most the lines of one second. Lines
-// are lost only if
+// is stored once a second, and when the agent ends. So a kill of the agent repeats at most the lines of
+// one second. An orderly end repeats none, unless the sink does not answer within a second. Lines are
+// lost only if
 //
 //   - the sink rejects them,
 //   - their file is removed by the rotation before the sink accepts them,

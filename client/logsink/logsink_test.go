@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/client/logsink"
 	"github.com/open-nomad/open-nomad/internal/testpace"
@@ -161,6 +162,59 @@ func TestCopies(t *testing.T) {
 	write(t, src, "t.stdout.1", "last")
 	s.Finish("alloc-id", "t")
 	expect(t, rec, append(want, "out last")...)
+}
+
+// slow is a sink that answers after it has kept the lines, and whose answer is lost if the request ends before.
+type slow struct {
+	*recorder
+	kept, answer chan struct{}
+}
+
+func (s slow) Send(ctx context.Context, batch []logsink.Record) (int, error) {
+	if _, err := s.recorder.Send(ctx, batch); err != nil {
+		return 0, err
+	}
+	s.kept <- struct{}{}
+	select {
+	case <-s.answer:
+		return 0, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// An agent that ends receives the answer to its last request, so that the next agent does not send the lines again. A sink
+// that does not answer delays the end by about a second.
+func TestEndWaitsForTheAnswer(t *testing.T) {
+	for name, answers := range map[string]bool{"answers": true, "hangs": false} {
+		t.Run(name, func(t *testing.T) {
+			src, rec := source(t), slow{&recorder{}, make(chan struct{}, 1), make(chan struct{})}
+			s, stop := run(t, rec)
+			write(t, src, "t.stdout.0", "a\n")
+			if err := src.follow(s, "rec"); err != nil {
+				t.Fatal(err)
+			}
+			<-rec.kept
+			if answers {
+				time.AfterFunc(100*time.Millisecond, func() { close(rec.answer) })
+			}
+			began := time.Now()
+			stop()
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("the end took %s", took)
+			}
+			write(t, src, "t.stdout.0", "b\n")
+			s, _ = run(t, rec.recorder)
+			if err := src.follow(s, "rec"); err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"out a", "out b"}
+			if !answers {
+				want = append(want, "out a")
+			}
+			expect(t, rec.recorder, want...)
+		})
+	}
 }
 
 // A sink that does not accept lines gets them again, and one that is full does not keep the others from

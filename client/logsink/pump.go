@@ -26,6 +26,7 @@ const (
 	pollMax    = 2 * time.Second
 	retryFirst = time.Second
 	retryMax   = 30 * time.Second
+	sendLast   = time.Second // after the end of the agent
 )
 
 // pump copies one log to one sink.
@@ -211,7 +212,7 @@ func position(spans []span, n int) logs.Position {
 func (p *pump) deliver(ctx context.Context, records []Record) error {
 	again := backoff.Backoff{Min: retryFirst, Max: retryMax}
 	for {
-		rejected, err := p.sink.Send(ctx, records)
+		rejected, err := p.send(ctx, records)
 		if err == nil {
 			p.drop(rejected)
 			return nil
@@ -228,6 +229,15 @@ func (p *pump) deliver(ctx context.Context, records []Record) error {
 			return err
 		}
 	}
+}
+
+// send sends a batch once. If ctx ends meanwhile, the request has sendLast to complete, because the next agent repeats lines
+// whose acceptance this one has not seen.
+func (p *pump) send(ctx context.Context, records []Record) (rejected int, err error) {
+	request, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(sendLast, cancel) })()
+	return p.sink.Send(request, records)
 }
 
 func (p *pump) labels() []metrics.Label { return []metrics.Label{{Name: "sink", Value: p.sink.name}} }
