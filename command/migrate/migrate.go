@@ -55,8 +55,9 @@ type Report struct {
 	Features      []Finding
 	Nodes         []Finding
 	Unprivileged  *Unprivileged
-	Consul        *Consul // nil if no job and no node uses it
-	Configuration []Key   // nil if no configuration was read
+	Consul        *Consul    // nil if no job and no node uses it
+	Vault         []VaultJob `json:",omitempty"`
+	Configuration []Key      // nil if no configuration was read
 	Steps         []Step
 	// Lost reports whether this version does not serve something in use.
 	Lost bool
@@ -71,9 +72,9 @@ func New(in Input) *Report {
 	for range in.State.Nodes(nil) {
 		r.ClientNodes++
 	}
-	r.Consul = ofConsul(in.State)
+	r.Consul, r.Vault = ofConsul(in.State), ofVault(in.State)
 	for _, f := range unserved.List(in.State) {
-		if slices.Contains(served, f.Name) {
+		if slices.Contains(served, f.Name) || servedByVault(f.Name) {
 			continue
 		}
 		r.Features = append(r.Features, Finding{Name: f.Name, Count: f.Count, Effect: f.Effect, Jobs: f.Jobs, Lost: true})

@@ -102,47 +102,18 @@ func nodeParts(n *nomad.Node) []string {
 			parts["CSI plugin "+name] = true
 		}
 	}
-	for _, service := range []string{"vault"} {
-		if n.Attributes[service+".version"] != "" {
-			parts[attributesOf(service)] = true
-		}
-	}
 	return slices.Collect(maps.Keys(parts))
 }
 
-func attributesOf(service string) string { return "attribute attr." + service + ".*" }
-
-// jobNeeds returns the drivers of a job that this version does not have, and the attributes
-// of Vault in its constraints and affinities.
+// jobNeeds returns the drivers of a job that this version does not have.
 func jobNeeds(j *nomad.Job) []string {
 	needs, known := map[string]bool{}, drivers.Table()
-	targets := func(constraints []*nomad.Constraint, affinities []*nomad.Affinity) {
-		for _, c := range constraints {
-			needsOf(needs, c.LTarget, c.RTarget)
-		}
-		for _, a := range affinities {
-			needsOf(needs, a.LTarget, a.RTarget)
-		}
-	}
-	targets(j.Constraints, j.Affinities)
 	for _, g := range j.TaskGroups {
-		targets(g.Constraints, g.Affinities)
 		for _, t := range g.Tasks {
-			targets(t.Constraints, t.Affinities)
 			if known[t.Driver] == nil {
 				needs["driver "+t.Driver] = true
 			}
 		}
 	}
 	return slices.Collect(maps.Keys(needs))
-}
-
-func needsOf(needs map[string]bool, targets ...string) {
-	for _, target := range targets {
-		for _, service := range []string{"vault"} {
-			if strings.Contains(target, "${attr."+service+".") {
-				needs[attributesOf(service)] = true
-			}
-		}
-	}
 }

@@ -16,7 +16,7 @@ var stopping = []string{"volume csi", "csi volumes", "csi plugins", "csi_plugin"
 
 // steps returns the steps in order.
 func (r *Report) steps() []Step {
-	steps := slices.Concat(r.prepareCluster(), r.prepareJobs(), r.prepareAgents(), r.consulSteps())
+	steps := slices.Concat(r.prepareCluster(), r.prepareJobs(), r.prepareAgents(), r.consulSteps(), r.vaultSteps())
 	return append(steps, r.nodeStep(), relayStep, r.serverStep(), Step{
 		Text: "Now you can use features that Nomad servers do not have, such as quotas. While a Nomad server is a " +
 			"member, these requests fail with 409.",

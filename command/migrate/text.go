@@ -26,6 +26,9 @@ func (r *Report) Text(detail term.Detail) string {
 	if r.Consul != nil {
 		r.Consul.text(&b)
 	}
+	if len(r.Vault) > 0 {
+		r.vaultText(&b)
+	}
 	section(&b, "Configuration")
 	for _, k := range r.Configuration {
 		place := ""
