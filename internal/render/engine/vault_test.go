@@ -148,15 +148,15 @@ func TestVaultFollows(t *testing.T) {
 func TestVaultLeases(t *testing.T) {
 	t.Parallel() // it mostly waits
 	v := testvault.Start(t, testvault.Config{})
-	v.Dynamic("database/creds/long", testvault.Dynamic{TTL: 3 * time.Second, Renewable: true})
-	v.Dynamic("database/creds/max", testvault.Dynamic{TTL: 4 * time.Second, Max: 6 * time.Second, Renewable: true})
+	v.Dynamic("database/creds/long", testvault.Dynamic{TTL: 6 * time.Second, Renewable: true})
+	v.Dynamic("database/creds/max", testvault.Dynamic{TTL: 6 * time.Second, Max: 9 * time.Second, Renewable: true})
 	v.Dynamic("database/creds/fixed", testvault.Dynamic{TTL: 2 * time.Second})
 	show := func(name string) string {
 		return fmt.Sprintf(`{{ with secret "database/creds/%s" }}{{ .LeaseID }}{{ end }}`, name)
 	}
 	begun := time.Now()
 	p := startVault(t, v.Addr(), vaultToken(v.Root()), newWorld(t).request(show("long"), show("max"), show("fixed"),
-		`{{ with secret "auth/token/create" "policies=default" "ttl=3s" }}{{ .Auth.ClientToken }}{{ end }}`))
+		`{{ with secret "auth/token/create" "policies=default" "ttl=6s" }}{{ .Auth.ClientToken }}{{ end }}`))
 	p.until("the maximum is reached", func() bool { return len(p.contents[1]) >= 2 })
 	took := time.Since(begun)
 	p.until("the renewals", func() bool {
