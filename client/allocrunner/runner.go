@@ -98,8 +98,7 @@ func New(cfg Config) (*Runner, error) {
 	})
 	r.tokens = cfg.AllocHooks.Tokens.NewManager(token.Config{Alloc: cfg.Alloc, Node: cfg.Node, Region: cfg.Region, Identities: r.ids,
 		Emit: r.announce})
-	r.vault = cfg.AllocHooks.Vault.NewManager(vaulttoken.Config{Alloc: cfg.Alloc, Node: cfg.Node, Region: cfg.Region, Identities: r.ids,
-		Emit: r.announce})
+	r.vault = cfg.AllocHooks.Vault.NewManager(vaulttoken.Config{Alloc: cfg.Alloc, Identities: r.ids, Emit: r.announce})
 	r.hooks = hook.List{Kind: "alloc_hook", Unmeasured: cfg.TaskHooks.Metrics.NoHooks, Log: r.log, Hooks: allochook.Order(allochook.Config{
 		Deps: cfg.AllocHooks, Alloc: cfg.Alloc, Node: cfg.Node, Region: cfg.Region, Identities: r.ids, Tokens: r.tokens,
 		VaultTokens: r.vault, Tasks: r, Start: r, Log: cfg.Log,

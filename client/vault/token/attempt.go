@@ -21,7 +21,11 @@ type attempts struct {
 	retry *login.Retry
 	// losses are the pauses after tokens that were lost soon after their login, except for the first one.
 	losses *backoff.Backoff
+	weak   bool // unrenewable was reported
 }
+
+// unrenewable is the cause for a token that Vault does not renew.
+const unrenewable = "Vault does not let the token renew itself: give its role the policy default and a service token"
 
 // noIdentity is the failure of a task without an identity for Vault.
 var noIdentity = &login.Failure{Cause: fmt.Sprintf("the task has no identity %q: set default_identity in the vault block of the servers and "+
@@ -87,8 +91,9 @@ func (a *attempts) login(ctx context.Context) *login.Failure {
 	}
 	if err != nil {
 		f := failed(err, req.target)
-		m.node.cfg.Log.Warn("login to Vault failed, retrying", "alloc", req.alloc, "task", s.task, "cause", f.Cause, "err", vault.Redact(err))
-		a.report(fmt.Sprintf("Login to Vault failed: %s. It is tried again, at least every %s", f.Cause, a.retry.Every(f)), f)
+		if a.report(fmt.Sprintf("Login to Vault failed: %s. It is tried again, at least every %s", f.Cause, a.retry.Every(f)), f) {
+			m.node.cfg.Log.Warn("login to Vault failed, retrying", "alloc", req.alloc, "task", s.task, "cause", f.Cause, "err", vault.Redact(err))
+		}
 		return f
 	}
 	// Without the stored token, a restarted agent logs in again.
@@ -147,10 +152,14 @@ func (a *attempts) renew(ctx context.Context) *login.Failure {
 		a.lose(t)
 		return nil
 	}
-	f := &login.Failure{Cause: "Vault does not let the token renew itself: give its role the policy default and a service token"}
-	a.report(f.Cause+". A new login replaces it before it ends", f)
-	a.s.update(t, func() { a.s.fixed, a.s.life.fixed, a.s.doubt = true, true, true })
-	a.failed(f)
+	if !a.weak {
+		a.s.m.emit(a.s.task, unrenewable+". A new login replaces it before it ends")
+	}
+	a.weak = true
+	a.s.update(t, func() {
+		a.s.fixed, a.s.life.fixed, a.s.doubt = true, true, true
+		a.s.fault, a.s.faultAt = unrenewable, time.Now()
+	})
 	return nil
 }
 
@@ -176,9 +185,11 @@ func (a *attempts) lose(t *state.VaultToken) {
 	a.s.update(t, func() { a.s.lost, a.s.doubt = true, false })
 }
 
-// report emits an event for a cause, once until the next success of a login.
-func (a *attempts) report(text string, f *login.Failure) {
-	if a.retry.Report(f) {
+// report emits an event for a cause, once until the next success of a login. It reports whether it has.
+func (a *attempts) report(text string, f *login.Failure) bool {
+	first := a.retry.Report(f)
+	if first {
 		a.s.m.emit(a.s.task, text)
 	}
+	return first
 }

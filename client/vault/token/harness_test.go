@@ -226,7 +226,7 @@ func (w *world) restart() {
 
 // manager returns the manager of an allocation.
 func (w *world) manager(a *nomad.Allocation) *token.Manager {
-	return w.node.NewManager(token.Config{Alloc: a, Node: &nomad.Node{ID: "n1"}, Region: "global", Identities: w,
+	return w.node.NewManager(token.Config{Alloc: a, Identities: w,
 		Emit: func(task string, e *nomad.TaskEvent) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -244,6 +244,7 @@ type agent struct {
 func (a *agent) stop() {
 	a.stopAlloc()
 	a.stopNode()
+	pass(100 * time.Millisecond) // for the commits
 }
 
 // end ends the allocation.

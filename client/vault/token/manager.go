@@ -27,8 +27,6 @@ type Identities interface {
 // Config configures a Manager.
 type Config struct {
 	Alloc      *nomad.Allocation
-	Node       *nomad.Node
-	Region     string
 	Identities Identities
 	// Emit adds an event to a task. It must not block.
 	Emit func(task string, e *nomad.TaskEvent)

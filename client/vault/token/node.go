@@ -18,8 +18,11 @@ import (
 )
 
 const (
-	// maxRequests limits the requests to Vault at a time.
-	maxRequests = 16
+	// maxRequests and maxLogins limit the requests to Vault at a time. Logins that Vault cannot answer, because it does not
+	// reach the keys of this cluster, do not delay renewals.
+	maxRequests, maxLogins = 16, 8
+	// grace is how long Run continues logins after its end.
+	grace = time.Second
 	// requestTime limits a request. A login is longer: Vault may have to fetch the keys of this cluster.
 	requestTime, loginTime = 10 * time.Second, 30 * time.Second
 	// maxSecret limits a token, in bytes. A batch token contains its policies.
@@ -43,19 +46,21 @@ type NodeConfig struct {
 
 // Node holds what the Managers of a node share. Its methods may be called concurrently. A nil *Node is a node without Vault.
 type Node struct {
-	cfg     NodeConfig
-	slots   login.Requests
-	logouts *login.Logouts
-	logins  chan func(context.Context) // Run calls them
+	cfg        NodeConfig
+	slots      login.Requests
+	loginSlots login.Requests
+	logouts    *login.Logouts
+	logins     chan func(context.Context) // Run calls them
 }
 
 // NewNode returns a Node. The caller runs it: without Run no task logs in.
 func NewNode(cfg NodeConfig) *Node {
-	return &Node{cfg: cfg, slots: login.NewRequests(maxRequests), logins: make(chan func(context.Context)),
-		logouts: login.NewLogouts(login.LogoutsConfig{Product: "Vault", Down: down, Redact: vault.Redact, Log: cfg.Log})}
+	return &Node{cfg: cfg, slots: login.NewRequests(maxRequests), loginSlots: login.NewRequests(maxLogins),
+		logins: make(chan func(context.Context)), logouts: login.NewLogouts(login.LogoutsConfig{Product: "Vault", Down: down, Redact: vault.Redact, Log: cfg.Log})}
 }
 
-// Run makes the logins of tasks and revokes tokens until ctx ends. The next agent continues.
+// Run makes the logins of tasks and revokes tokens until ctx ends. The next agent continues. A login in progress has another
+// second, because Vault may have made a token already.
 func (n *Node) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -65,9 +70,20 @@ func (n *Node) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case exchange := <-n.logins:
-			work.Go(func() { exchange(ctx) })
+			work.Go(func() {
+				one, end := extended(ctx)
+				defer end()
+				exchange(one)
+			})
 		}
 	}
+}
+
+// extended returns a context that ends when grace has passed after the end of ctx.
+func extended(ctx context.Context) (out context.Context, end func()) {
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+	return out, func() { stop(); cancel() }
 }
 
 // loginRequest is a login of a task.
@@ -100,6 +116,9 @@ func (n *Node) login(ctx context.Context, req loginRequest) (*state.VaultToken, 
 	done := make(chan result)
 	request := func(run context.Context) {
 		t, err := n.exchange(run, req)
+		if t == nil && run.Err() != nil {
+			return // the agent stops: no failure of Vault
+		}
 		select {
 		case done <- result{t, err}:
 		case <-ctx.Done():
@@ -128,7 +147,7 @@ var errNoToken = errors.New("the answer of the login has no token: check the add
 func (n *Node) exchange(ctx context.Context, req loginRequest) (*state.VaultToken, error) {
 	var began time.Time
 	var s *api.Secret
-	err := n.request(ctx, loginTime, func(ctx context.Context) (err error) {
+	err := within(ctx, n.loginSlots, loginTime, func(ctx context.Context) (err error) {
 		began = time.Now()
 		s, err = n.cfg.Cluster.Client("", req.namespace).Logical().WriteWithContext(ctx, "auth/"+req.method+"/login",
 			map[string]any{"jwt": req.jwt.Reveal(), "role": req.role})
@@ -161,10 +180,10 @@ func isSecret(text string) bool {
 	return text != "" && len(text) <= maxSecret
 }
 
-// request runs one request with a time limit, once fewer than maxRequests run.
-func (n *Node) request(ctx context.Context, within time.Duration, do func(context.Context) error) error {
-	return n.slots.Do(ctx, func() error {
-		ctx, cancel := context.WithTimeout(ctx, within)
+// within runs one request with a time limit, once it has a slot.
+func within(ctx context.Context, slots login.Requests, limit time.Duration, do func(context.Context) error) error {
+	return slots.Do(ctx, func() error {
+		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		return do(ctx)
 	})
@@ -172,7 +191,7 @@ func (n *Node) request(ctx context.Context, within time.Duration, do func(contex
 
 // lookup asks Vault for a token.
 func (n *Node) lookup(ctx context.Context, t *state.VaultToken) (l life, err error) {
-	err = n.request(ctx, requestTime, func(ctx context.Context) error {
+	err = within(ctx, n.slots, requestTime, func(ctx context.Context) error {
 		began := time.Now()
 		s, err := n.cfg.Cluster.Client(t.Secret, t.Namespace).Auth().Token().LookupSelfWithContext(ctx)
 		if err == nil {
@@ -185,8 +204,8 @@ func (n *Node) lookup(ctx context.Context, t *state.VaultToken) (l life, err err
 
 // renew extends the life of a token. A token with a short life has less time for it.
 func (n *Node) renew(ctx context.Context, t *state.VaultToken, lease time.Duration) (l life, err error) {
-	within := min(requestTime, max(2*time.Second, lease/4))
-	err = n.request(ctx, within, func(ctx context.Context) error {
+	limit := min(requestTime, max(2*time.Second, lease/4))
+	err = within(ctx, n.slots, limit, func(ctx context.Context) error {
 		began := time.Now()
 		s, err := n.cfg.Cluster.Client(t.Secret, t.Namespace).Auth().Token().RenewSelfWithContext(ctx, 0)
 		if err == nil {

@@ -40,7 +40,7 @@ func (n *Node) revoke(ctx context.Context, alloc string, t *state.VaultToken) er
 	if t.Batch {
 		return nil
 	}
-	err := n.request(ctx, requestTime, func(ctx context.Context) error {
+	err := within(ctx, n.slots, requestTime, func(ctx context.Context) error {
 		return n.cfg.Cluster.Client(t.Secret, t.Namespace).Auth().Token().RevokeSelfWithContext(ctx, "")
 	})
 	if err == nil {

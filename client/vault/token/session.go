@@ -157,6 +157,9 @@ func (s *session) update(t *state.VaultToken, change func()) bool {
 func (s *session) accepted(t *state.VaultToken, l *life) {
 	s.update(t, func() {
 		s.doubt, s.mute, s.confirmed, s.fault = false, false, time.Now(), ""
+		if s.fixed {
+			s.fault = unrenewable
+		}
 		if l == nil {
 			return
 		}
