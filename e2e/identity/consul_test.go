@@ -149,7 +149,7 @@ func TestConsul(t *testing.T) {
 		now.TaskStates["t"].Restarts > 0 {
 		t.Error("the task was started again with the agent")
 	}
-	emitsNone(t, a, al, tokens)
+	emitsNone(t, a, al, "consul_token", tokens)
 	bundle := debugBundle(t, a, c, agentToken)
 	if !strings.Contains(bundle, al.ID) || !strings.Contains(bundle, "consul.members.servers") {
 		t.Error("the debug bundle has not the allocation, or not the metrics of Consul")
@@ -312,8 +312,8 @@ func messages(al *api.AllocationListStub, task string) (out []string) {
 	return out
 }
 
-// emitsNone reads everything that an agent emits about an allocation.
-func emitsNone(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, tokens []string) {
+// emitsNone reads everything that an agent emits about an allocation of job shop, whose task t has a token in a file.
+func emitsNone(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, file string, tokens []string) {
 	t.Helper()
 	for _, path := range []string{"/v1/agent/self", "/v1/allocations?task_states=true", "/v1/allocation/" + al.ID, "/v1/job/shop",
 		"/v1/job/shop/allocations", "/v1/node/" + al.NodeID, "/v1/node/" + al.NodeID + "/allocations", "/v1/metrics", "/v1/evaluations",
@@ -325,9 +325,9 @@ func emitsNone(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, token
 		}
 		search(t, path, text, tokens)
 	}
-	for _, path := range []string{"cat/%s?path=/t/secrets/consul_token", "ls/%s?path=/t/secrets", "readat/%s?path=/t/secrets/consul_token&offset=0&limit=99",
-		"stream/%s?path=/t/secrets/consul_token"} {
-		path = fmt.Sprintf("/v1/client/fs/"+path, al.ID)
+	for _, path := range []string{"cat/%s?path=/t/secrets/%s", "ls/%s?path=/t/secrets%.0s", "readat/%s?path=/t/secrets/%s&offset=0&limit=99",
+		"stream/%s?path=/t/secrets/%s"} {
+		path = fmt.Sprintf("/v1/client/fs/"+path, al.ID, file)
 		resp, text := harness.Get(t, a, path)
 		if resp.StatusCode == http.StatusOK {
 			t.Errorf("GET %s: %s: %s", path, resp.Status, text)
