@@ -146,6 +146,13 @@ func (n *Nodes) PurgeArtifactCache(nodeID string, q *QueryOptions) (*ArtifactCac
 	return &out, nil
 }
 
+// VaultTokens describes the tokens of a node's tasks in Vault, of the allocations that the caller may read. An empty node ID
+// means the node of the agent. It exists only in open-nomad.
+func (n *Nodes) VaultTokens(nodeID string, q *QueryOptions) ([]*VaultToken, error) {
+	out, _, err := get[[]*VaultToken](n.client, clientPath("vault-tokens", nodeID), q)
+	return out, err
+}
+
 // NodeIdentity is the handle for node identities.
 type NodeIdentity struct{ client *Client }
 

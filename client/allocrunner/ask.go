@@ -25,6 +25,9 @@ func (r *Runner) DiffTemplates(ctx context.Context, task string) (map[string][]*
 	return ask(r, task, func(t *taskrunner.Runner) ([]*message.TemplateRender, error) { return t.DiffTemplates(ctx) })
 }
 
+// VaultTokens describes the tokens of the tasks in Vault.
+func (r *Runner) VaultTokens() []*message.VaultTokenStatus { return r.vault.Status() }
+
 // Tasks returns the running tasks by name.
 func (r *Runner) Tasks() map[string]*taskrunner.Runner { return r.running() }
 

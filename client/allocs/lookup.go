@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/logs"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Has reports whether an allocation of this node has the ID.
@@ -148,6 +149,20 @@ func (s *Set) Files(id string) (*logs.Tree, error) {
 		return nil, err
 	}
 	return logs.OpenTree(filepath.Join(s.cfg.Dir, id))
+}
+
+// VaultTokens describes the tokens of the tasks of this node in Vault, in the order of the allocations.
+func (s *Set) VaultTokens() []*message.VaultTokenStatus {
+	var out []*message.VaultTokenStatus
+	for _, e := range s.All() {
+		alloc := e.Runner.Alloc()
+		for _, t := range e.Runner.VaultTokens() {
+			t.Namespace, t.JobID = alloc.Namespace, alloc.JobID
+			out = append(out, t)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *message.VaultTokenStatus) int { return strings.Compare(a.AllocID, b.AllocID) })
+	return out
 }
 
 // Busy reports whether an allocation has not ended that a drain stops.

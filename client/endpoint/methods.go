@@ -87,6 +87,8 @@ func (s *Service) nodeMethods() []method {
 			ofNode(s, func(r *message.NodeIdentityGetReq) string { return r.NodeID }, acl.ToRead(acl.Nodes)), h.identityGet),
 		handle("NodeIdentity.Renew", "NodeIdentity.Renew",
 			ofNode(s, func(r *message.NodeIdentityRenewReq) string { return r.NodeID }, acl.ToWrite(acl.Nodes)), h.identityRenew),
+		handle("VaultTokens.List", "VaultTokens.List",
+			ofNode(s, func(r *message.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes)), vaultTokens{s}.list),
 	}
 }
 

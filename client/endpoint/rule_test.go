@@ -145,6 +145,8 @@ func TestRule_ChecksRights(t *testing.T) {
 			[]string{"nodes", "nodes write", "all"}},
 		{"ArtifactCache.Purge", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} },
 			[]string{"nodes write", "all"}},
+		{"VaultTokens.List", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} },
+			[]string{"nodes", "nodes write", "all"}},
 		{"FileSystem.List", func() rpc.Request { return &message.FsListRequest{AllocID: g.alloc, Path: "/"} },
 			[]string{"files", "writer", "all"}},
 		{"FileSystem.Stat", func() rpc.Request { return &message.FsStatRequest{AllocID: g.alloc, Path: "/"} },

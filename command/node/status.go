@@ -127,6 +127,7 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
 	e.Println(o.describe(n, stats))
 	if o.detail {
 		identitySection(ctx, e, c, n)
+		o.vaultSection(ctx, e, c, n)
 		hostVolumes(e, n)
 		hostNetworks(e, n)
 		o.drivers(e, n)

@@ -73,5 +73,6 @@ func (s *Service) relayMethods() []rpc.Method {
 			relay.Node(func(r *message.NodeIdentityGetReq) string { return r.NodeID }, acl.ToRead(acl.Nodes))),
 		relay.Call[message.NodeIdentityRenewReq, message.NodeIdentityRenewResp](s.relay, "NodeIdentity.Renew", "NodeIdentity.Renew",
 			relay.Node(func(r *message.NodeIdentityRenewReq) string { return r.NodeID }, acl.ToWrite(acl.Nodes))),
+		rpc.Handle("VaultTokens.List", rpc.Token, rpc.Region, s.relay.VaultTokens).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
 	}
 }

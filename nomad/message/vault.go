@@ -8,10 +8,14 @@ import (
 
 // VaultTokenStatus describes the token of a task in Vault. It never has the token itself.
 type VaultTokenStatus struct {
-	AllocID string
-	Task    string
-	Cluster string
-	Role    string // with which the task logs in, "" for the default of Vault
+	Namespace string // of the job
+	JobID     string
+	AllocID   string
+	Task      string
+	Cluster   string
+	Role      string // with which the task logs in, "" for the default of Vault
+	// LoggedIn reports whether the task has a token. Otherwise the fields about its life are zero.
+	LoggedIn bool
 	// Lease is the life of the token from its login or its last renewal on. 0 means that it does not end.
 	Lease       time.Duration
 	Renewable   bool
@@ -50,4 +54,11 @@ type VaultLogin struct {
 type VaultClaim struct {
 	Name  string
 	Value string
+}
+
+// VaultTokensResponse is the reply of VaultTokens.List: the tokens of the tasks of a node, of the allocations that the caller
+// may read.
+type VaultTokensResponse struct {
+	Tokens []*VaultTokenStatus
+	QueryMeta
 }

@@ -33,6 +33,7 @@ func (s *session) status() *message.VaultTokenStatus {
 	if s.current().IsZero() {
 		return out
 	}
+	out.LoggedIn = true
 	out.Role, out.Lease, out.Expires = s.token.Role, s.life.lease, s.life.expires
 	out.Renewable = !s.life.fixed && !s.life.expires.IsZero()
 	if !s.block.AllowTokenExpiration && out.Renewable {

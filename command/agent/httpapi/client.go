@@ -25,6 +25,8 @@ func (s *Server) clientRoutes() []web.Route {
 			Handle: web.Read("ArtifactCache.Status", s.ofNode, web.Full[message.ArtifactCacheResponse])},
 		{Methods: "DELETE", Path: "/v1/client/artifact-cache",
 			Call: web.Write("ArtifactCache.Purge", s.ofNode, web.Full[message.ArtifactCacheResponse])},
+		{Methods: "GET", Path: "/v1/client/vault-tokens", CORS: true,
+			Handle: web.Read("VaultTokens.List", s.ofNode, func(o *message.VaultTokensResponse) (any, error) { return o.Tokens, nil })},
 		{Methods: "GET", Path: "/v1/client/identity", CORS: true,
 			Handle: web.Read("NodeIdentity.Get", s.identityGet, web.Full[message.NodeIdentityGetResp])},
 		{Methods: "PUT POST", Path: "/v1/client/identity/renew",

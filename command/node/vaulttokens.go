@@ -1,0 +1,62 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/term"
+)
+
+// vaultSection prints the tokens of the node's tasks in Vault. The servers do not store them, so the node is queried. It
+// prints nothing for a node without Vault.
+func (o *statusOptions) vaultSection(ctx context.Context, e *term.Env, c *api.Client, n *api.Node) {
+	if n.Attributes["vault.version"] == "" {
+		return
+	}
+	e.Println("\n" + e.Bold("Vault Tokens"))
+	tokens, err := c.Nodes().VaultTokens(n.ID, (&api.QueryOptions{}).WithContext(ctx))
+	switch {
+	case err != nil:
+		e.Println("unknown: " + err.Error())
+	case len(tokens) == 0:
+		e.Println("No tokens")
+	default:
+		e.Println(vaultTable(tokens, o.detail, time.Now()))
+	}
+}
+
+// vaultTable formats tokens. The last error has a line of its own, since it may be long.
+func vaultTable(tokens []*api.VaultToken, detail term.Detail, now time.Time) string {
+	rows, faults := []string{"Alloc ID|Task|Role|Lease|Expires|Next Renewal"}, ""
+	for _, t := range tokens {
+		role := t.Role
+		if role == "" {
+			role = "<default>"
+		}
+		rows = append(rows, term.Row(detail.ID(t.AllocID), t.Task, role, lease(t), until(t.Expires, now), until(t.NextRenewal, now)))
+		if t.Error != "" {
+			faults += "\n" + detail.ID(t.AllocID) + " " + t.Task + ": last error, at " + term.Time(t.ErrorAt) + ": " + t.Error
+		}
+	}
+	return term.Table(rows) + faults
+}
+
+// lease formats the lifetime of a token.
+func lease(t *api.VaultToken) string {
+	switch {
+	case !t.LoggedIn:
+		return "no token"
+	case t.Lease == 0:
+		return "unlimited"
+	}
+	return term.Duration(t.Lease)
+}
+
+// until formats a time with the duration until then, "<none>" for the zero time.
+func until(t, now time.Time) string {
+	if t.IsZero() {
+		return "<none>"
+	}
+	return moment(float64(t.Unix()), now)
+}
