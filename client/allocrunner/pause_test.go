@@ -285,3 +285,30 @@ func TestCheckRestartOfAGroupWhilePaused(t *testing.T) {
 		<-ended
 	})
 }
+
+// An acknowledged pause is on the disk: an agent that is killed at once does not lose it.
+func TestPauseIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		alloc := allocation(nomad.JobTypeService, mockTask("main", lasts("1000h")))
+		r, done := w.begun(t.Context(), alloc)
+		time.Sleep(time.Second)
+		for _, s := range []nomad.TaskScheduleState{nomad.TaskScheduleStateForcePause, nomad.TaskScheduleStateForceRun} {
+			if err := r.Pause("main", s); err != nil {
+				t.Fatal(err)
+			}
+			stored, err := w.db.Tasks(alloc.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := stored["main"].State; got == nil || got.Paused != s {
+				t.Errorf("stored state %+v, want %q", got, s)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		if err := r.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+	})
+}
