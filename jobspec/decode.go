@@ -167,7 +167,7 @@ func (p *parser) decodeChild(t *target, f field, b block) {
 	dst := t.value.FieldByIndex(f.index)
 	repeats := dst.Kind() == reflect.Slice || dst.Kind() == reflect.Map && !isMap(dst)
 	if first, dup := t.seen[f.name]; dup && !repeats {
-		p.errorf(b.at, "Duplicate block", "Only one %s block is allowed here; the first is at %s.", b.kind, first)
+		p.errorf(b.at, "Duplicate "+b.kind+" block", "Only one %s block is allowed here; the first is at %s.", b.kind, first)
 		return
 	}
 	t.seen[f.name] = b.at
