@@ -31,6 +31,7 @@ var emptyFields = map[string][]string{
 	"Identities": {"ChangeMode", "Filepath", "ServiceName"},
 	"Services":   {"Address", "Kind", "TaskName"},
 	"Templates":  {"ChangeSignal", "SourcePath"},
+	"Vault":      {"ChangeSignal", "Namespace", "Role"},
 }
 
 func fieldSet(names ...string) map[string]bool {
