@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/jobdiff"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // TestVault checks the object of a diff for a vault block, and that each change of it replaces the allocations.
@@ -26,8 +27,7 @@ func TestVault(t *testing.T) {
 		want     []string
 	}{
 		"added": {nil, &block, []string{"Added {Vault}", `Added Role: "" => "a"`, `Added ChangeMode: "" => "restart"`, `Added Env: "" => "true"`,
-			`Added DisableFile: "" => "false"`, `Added AllowTokenExpiration: "" => "false"`, `Added Cluster: "" => "default"`,
-			`None Namespace: "" => ""`}},
+			`Added DisableFile: "" => "false"`, `Added AllowTokenExpiration: "" => "false"`, `Added Cluster: "" => "default"`}},
 		"deleted": {&block, nil, []string{"Deleted {Vault}", `Deleted Role: "a" => ""`}},
 		"role":    {&block, with(func(v *nomad.Vault) { v.Role = "b" }), []string{"Edited {Vault}", `Edited Role: "a" => "b"`}},
 		"env":     {&block, with(func(v *nomad.Vault) { v.Env = false }), []string{`Edited Env: "true" => "false"`}},
@@ -43,6 +43,16 @@ func TestVault(t *testing.T) {
 				t.Errorf("%s: diff =\n%s\nwant %s", name, got, want)
 			}
 		}
+	}
+	task := jobdiff.Compare(job(nil), job(&block)).TaskGroups[0].Tasks[0]
+	var empty []string
+	for _, f := range task.Objects[0].Fields {
+		if f.Type == message.DiffTypeNone {
+			empty = append(empty, f.Name)
+		}
+	}
+	if got := strings.Join(empty, " "); got != "ChangeSignal Namespace" {
+		t.Errorf("empty fields of an added block = %q", got)
 	}
 	if got := show(jobdiff.Compare(job(&block), job(with(func(*nomad.Vault) {})))); strings.Contains(got, "Vault") {
 		t.Errorf("equal blocks: diff =\n%s", got)
