@@ -100,7 +100,6 @@ func validate(t *nomad.Task) error {
 		}
 	}
 	for feature, asked := range map[string]bool{
-		"secret":     len(t.Secrets) > 0,
 		"csi_plugin": t.CSIPluginConfig != nil,
 	} {
 		if asked {

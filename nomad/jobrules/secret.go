@@ -29,6 +29,11 @@ func validateSecrets(t *nomad.Task, f *faults) {
 		f.add("the task has %d secret blocks: the limit is %d", len(t.Secrets), maxSecrets)
 		return
 	}
+	for _, s := range t.Services {
+		if s != nil && refersToSecret(s.Name) {
+			f.add("the name of service %q refers to a secret, and names are public: use another value", s.Name)
+		}
+	}
 	seen := map[string]bool{}
 	for _, s := range t.Secrets {
 		if seen[s.Name] {
@@ -42,6 +47,11 @@ func validateSecrets(t *nomad.Task, f *faults) {
 			f.add("Secret %q is invalid: %v", s.Name, err)
 		}
 	}
+}
+
+// refersToSecret reports whether a text has a reference to a secret.
+func refersToSecret(text string) bool {
+	return strings.Contains(strings.ReplaceAll(text, " ", ""), "${secret.")
 }
 
 // secretFaults returns the errors of a secret block.
@@ -65,7 +75,7 @@ func secretFaults(s *nomad.Secret) (errs []error) {
 		errs = append(errs, fmt.Errorf("secret path has %d bytes: the limit is %d", len(s.Path), maxSecretPath))
 	case strings.ContainsRune(s.Path, 0):
 		errs = append(errs, errors.New("secret path contains a NUL character"))
-	case strings.Contains(strings.ReplaceAll(s.Path, " ", ""), "${secret."):
+	case refersToSecret(s.Path):
 		errs = append(errs, errors.New("secret path refers to a secret, which other users of the node could read: paths are public"))
 	}
 	if s.Provider == "" {

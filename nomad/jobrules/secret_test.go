@@ -54,3 +54,12 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 }
+
+func TestSecrets_ServiceName(t *testing.T) {
+	j := sample("service")
+	j.TaskGroups[0].Tasks[0].Services = []*nomad.Service{{Name: "web-${ secret.a.b }", Provider: "nomad"}}
+	jobrules.Canonicalize(j)
+	if err := jobrules.Validate(j); err == nil || !strings.Contains(err.Error(), "refers to a secret, and names are public") {
+		t.Errorf("Validate() = %v", err)
+	}
+}
