@@ -55,6 +55,10 @@ func TestIdentityPages(t *testing.T) {
 		},
 	})
 
+	h.visit(t, visited{name: "identities-vault", path: "/ui/identities/vault", text: "none", act: func(p *tab) {
+		p.waitText("Tasks with a vault block log in to Vault")
+	}})
+
 	p := h.signedIn(t)
 	p.show(views[0])
 	p.goTo("/ui/identities", "expires in")

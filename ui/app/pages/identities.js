@@ -4,9 +4,10 @@ import { href } from '../lib/router.js'
 import { Page, Tabs } from '../parts/page.js'
 import { Audiences } from './identities/audiences.js'
 import { Nodes } from './identities/nodes.js'
+import { Vault } from './identities/vault.js'
 import { Workloads } from './identities/workloads.js'
 
-const TABS = { '': ['Nodes', Nodes], workloads: ['Tasks and services', Workloads], audiences: ['Audiences', Audiences] }
+const TABS = { '': ['Nodes', Nodes], workloads: ['Tasks and services', Workloads], audiences: ['Audiences', Audiences], vault: ['Vault tokens', Vault] }
 
 export default function Identities({ params, query }) {
   const tab = params.tab in TABS ? params.tab : ''
