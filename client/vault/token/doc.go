@@ -24,9 +24,10 @@
 // The replaced token is revoked a minute later. EndTask revokes the token of a task that is dead, and End all tokens of an
 // allocation; a paused task keeps its token. End waits one second at most. Node.Run repeats revocations that fail, for a day,
 // and Node.Leftovers begins those of allocations that ended while no agent ran. A batch token cannot be revoked: it remains
-// valid until its end. So does a token whose policies do not let it revoke itself.
+// valid until its end. So does a token whose policies do not let it revoke itself, and one of an earlier address of Vault.
 //
 // Goroutines: Node.Run, with one for revocations and one for each login. Manager.Run, with one for each task. At most
-// maxRequests of them make a request at a time. A login that its task no longer needs is continued, because Vault may have
-// made a token already, which is then revoked. No token, JWT or answer of Vault is logged, or part of an event or error.
+// maxLogins logins and maxRequests other requests run at a time. A login that its task no longer needs is continued, because
+// Vault may have made a token already, which is then revoked. No token, JWT or answer of Vault is logged, or part of an event
+// or error.
 package token
