@@ -38,17 +38,18 @@ func vaultJob(id string, blocks ...string) string {
 
 // onVault is an agent whose tasks log in to a Vault.
 type onVault struct {
-	t   *testing.T
-	v   *testvault.Vault
-	a   *cluster.Agent
-	dir string // of the agent; its data is below data
+	t     *testing.T // of the current row
+	owner *testing.T // whose end is that of the agents
+	v     *testvault.Vault
+	a     *cluster.Agent
+	dir   string // of the agent; its data is below data
 }
 
 // startVault starts an agent. Its tasks can log in after trust. The configuration follows the vault block.
 func startVault(t *testing.T, config string, args ...string) *onVault {
 	t.Helper()
 	harness.NeedsRoot(t)
-	w := &onVault{t: t, v: testvault.Start(t, testvault.Config{}), dir: harness.TempDir(t)}
+	w := &onVault{t: t, owner: t, v: testvault.Start(t, testvault.Config{}), dir: harness.TempDir(t)}
 	cfg := filepath.Join(w.dir, "c.hcl")
 	harness.WriteFile(t, cfg, harness.TestDrivers+fmt.Sprintf("log_level = \"TRACE\"\nvault {\n enabled = true\n address = %q\n"+
 		" default_identity {\n aud = [\"vault.io\"]\n ttl = \"2h\"\n}\n}\n%s", w.v.Addr(), config))
@@ -190,6 +191,16 @@ func (w *onVault) says(job, task, text string) {
 	})
 }
 
+// kill kills the agent and starts it again.
+func (w *onVault) kill(while func()) {
+	w.t.Helper()
+	if err := w.a.Kill(); err != nil {
+		w.t.Fatal(err)
+	}
+	while()
+	w.a = harness.Restart(w.owner, w.a)
+}
+
 // none waits until all tokens are revoked.
 func (w *onVault) none() {
 	w.t.Helper()
@@ -228,10 +239,7 @@ func TestVault(t *testing.T) {
 		t.Error("a task without a vault block has a token")
 	}
 	logins := w.logins()
-	if err := w.a.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	w.a = harness.Restart(t, w.a)
+	w.kill(func() {})
 	now := w.running("shop", "t", 1)
 	if !now.TaskStates["t"].StartedAt.Equal(al.TaskStates["t"].StartedAt) || w.logins() != logins || w.token(al, "t") != token {
 		t.Errorf("after the kill of the agent: %d logins, want %d; the same token: %t", w.logins(), logins, w.token(al, "t") == token)
