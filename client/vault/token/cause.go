@@ -17,7 +17,8 @@ import (
 // shown: it could repeat the JWT. {role}, {method} and {claim} are replaced.
 var causes = []struct{ text, cause string }{
 	{"missing role", "neither the vault block nor the agent names a role, and {method} has no default_role"},
-	{"could not be found", "{role} does not exist in {method}: create it with nomad setup vault, or correct role in the vault block"},
+	{"could not be found", "{role} does not exist in {method}: correct role of the vault block or create_from_role of the agent, or " +
+		"create the role in Vault (nomad setup vault creates \"nomad-workloads\" only)"},
 	{"role_type", "{role} is not of the type jwt"},
 	{"no audiences bound", "{role} has no bound_audiences: they must have aud of the identity"},
 	{"(aud)", "{role} does not accept the audience of the identity: bound_audiences must have aud of the identity"},

@@ -27,7 +27,8 @@ func TestFailed(t *testing.T) {
 	}{
 		{answer(400, "missing role"), "neither the vault block nor the agent names a role, and " + method + " has no default_role (status 400)", true},
 		{answer(400, `role "r" could not be found`),
-			`role "r" does not exist in ` + method + ": create it with nomad setup vault, or correct role in the vault block (status 400)", true},
+			`role "r" does not exist in ` + method + `: correct role of the vault block or create_from_role of the agent, or create the role in Vault ` +
+				`(nomad setup vault creates "nomad-workloads" only) (status 400)`, true},
 		{answer(400, "error validating token: invalid audience (aud) claim: audience claim does not match any bound audience"),
 			`role "r" does not accept the audience of the identity: bound_audiences must have aud of the identity (status 400)`, true},
 		{answer(400, "error validating token: audience claim found in JWT but no audiences bound to the role"),
