@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskhook"
+	vaulttoken "github.com/open-nomad/open-nomad/client/vault/token"
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -39,6 +40,7 @@ type world struct {
 	consul  consul.Reconciler                 // nil for no Consul
 	checks  *check.Set
 	mesh    *connect.Node // nil for no Consul
+	vault   *vaulttoken.Node
 }
 
 // updates holds the last status sent to the servers.
@@ -106,7 +108,7 @@ func (w *world) runner(alloc *nomad.Allocation) *allocrunner.Runner {
 		Alloc: alloc, Node: &nomad.Node{ID: nomad.NewID(), Name: "n1", Datacenter: "dc1"}, Region: "global",
 		Store: w.db, Drivers: w.set, Users: w.users, RPC: w.rpc,
 		AllocHooks: allochook.Deps{AllocDir: w.dir + "/alloc", Networks: w.nets, Connections: w.connect, Drivers: w.set, Services: w.reg, Consul: w.consul,
-			Checks: w.checks, Mesh: w.mesh},
+			Checks: w.checks, Mesh: w.mesh, Vault: w.vault},
 		TaskHooks: w.taskHooks(),
 		Update:    w.updates.put, MHzPerCore: 2000, Log: slog.New(slog.DiscardHandler),
 	})
