@@ -87,6 +87,7 @@ func absent(job *nomad.Job, names *kinds.Names) (out []string) {
 func (v *View) Warnings(job *nomad.Job) []string {
 	out := append(warnings(job, v.names), isolationWarnings(v.snap.Namespace(nil, job.Namespace), job, v.names)...)
 	out = append(out, chosenByNode(v.cfg.Region, job)...)
+	out = append(out, withoutVaultIdentity(v.cfg.Vault, job)...)
 	_, region := v.snap.SchedulerConfig(nil)
 	if v.snap.NodePool(nil, job.NodePool).MemoryOversubscription(region) {
 		return out

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -39,7 +40,7 @@ func (w *write) vault() error {
 // one. The algorithm is that of the block, or of the servers' key: Vault accepts both.
 func identifyInVault(c *vault.Cluster, t *nomad.Task) bool {
 	name := vault.IdentityName(vault.ClusterOf(t.Vault))
-	if slices.ContainsFunc(t.Identities, func(id *nomad.WorkloadIdentity) bool { return id.Name == name }) {
+	if hasIdentity(t, name) {
 		return true
 	}
 	if c == nil || c.DefaultIdentity == nil {
@@ -49,4 +50,24 @@ func identifyInVault(c *vault.Cluster, t *nomad.Task) bool {
 	id.Name, id.Audience, id.ExtraClaims = name, slices.Clone(id.Audience), slices.Clone(id.ExtraClaims)
 	t.Identities = append(t.Identities, &id)
 	return true
+}
+
+// withoutVaultIdentity returns a warning for each task that cannot log in to Vault, since it has no identity for that. The
+// task would wait at its start.
+func withoutVaultIdentity(clusters vault.Clusters, job *nomad.Job) (out []string) {
+	for _, p := range Places(job) {
+		if p.Task.Vault == nil || !clusters.Enabled(vault.ClusterOf(p.Task.Vault)) {
+			continue
+		}
+		name := vault.IdentityName(vault.ClusterOf(p.Task.Vault))
+		if !hasIdentity(p.Task, name) {
+			out = append(out, fmt.Sprintf("%s: the task cannot log in to Vault and will not start, because it has no identity %q: "+
+				"set default_identity in the vault block of all servers, or add the identity to the task", p, name))
+		}
+	}
+	return out
+}
+
+func hasIdentity(t *nomad.Task, name string) bool {
+	return slices.ContainsFunc(t.Identities, func(id *nomad.WorkloadIdentity) bool { return id.Name == name })
 }

@@ -112,3 +112,33 @@ func TestVault_ServersWithout(t *testing.T) {
 		}
 	}
 }
+
+// TestVault_WithoutIdentity checks the warning about a task that has a vault block and no identity for it.
+func TestVault_WithoutIdentity(t *testing.T) {
+	for name, c := range map[string]struct {
+		clusters vault.Clusters
+		own      bool
+		want     int
+	}{
+		"none":           {vault.Clusters{"default": {Enabled: true}}, false, 1},
+		"own":            {vault.Clusters{"default": {Enabled: true}}, true, 0},
+		"of the servers": {withVault, false, 0},
+		"refused anyway": {nil, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := groupOf(func(_ *nomad.TaskGroup, t *nomad.Task) {
+				t.Vault = &nomad.Vault{}
+				if c.own {
+					t.Identities = []*nomad.WorkloadIdentity{{Name: "vault_default", Audience: []string{"vault.io"}, TTL: time.Hour}}
+				}
+			})
+			w := vaultWrite(c.clusters, Caller(anyone()), job)
+			if err := w.vault(); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Count(strings.Join(w.Warnings(job), "\n"), `has no identity "vault_default": set default_identity`); got != c.want {
+				t.Errorf("%d warnings, want %d: %q", got, c.want, w.Warnings(job))
+			}
+		})
+	}
+}
