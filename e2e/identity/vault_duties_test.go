@@ -7,8 +7,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/e2e/harness"
 	"github.com/open-nomad/open-nomad/internal/testvault"
 )
@@ -23,9 +25,9 @@ type duty struct {
 	starts int // of the task of the allocation that runs at the end
 }
 
-// oneTask is a job with a short lease.
+// oneTask is a job whose task has a token with a short lease, secret blocks and a template. Its secrets are those of store.
 func oneTask(id string) string {
-	return vaultJob(id, vaultTask("t", `role = "short"`, "restart {\n delay = \"1s\"\n}"))
+	return vaultJob(id, secretTask(id, "t", `role = "short"`, "restart {\n delay = \"1s\"\n}"))
 }
 
 // duties are the duties with which tokens meet.
@@ -93,7 +95,7 @@ var duties = []duty{
 		harness.Within(w.t, harness.Patience, "the supervisor ends", func() bool { return harness.Supervisor(w.t, w.dir) != pid })
 	}, true, 1},
 	{"end of a prestart task", func(id string) string {
-		return vaultJob(id, vaultTask("t", `role = "short"`, ""), strings.Replace(vaultTask("init", "", harness.Lifecycle("prestart", false)),
+		return vaultJob(id, secretTask(id, "t", `role = "short"`, ""), strings.Replace(vaultTask("init", "", harness.Lifecycle("prestart", false)),
 			"while :; do sleep 0.2; done", "exit 0", 1))
 	}, func(w *onVault, _ string, al *api.AllocationListStub) {
 		harness.Within(w.t, harness.Patience, "the token of the prestart task is revoked", func() bool { return len(w.v.Tokens()) == 1 })
@@ -102,7 +104,7 @@ var duties = []duty{
 		}
 	}, true, 1},
 	{"batch token", func(id string) string {
-		return vaultJob(id, vaultTask("t", "role = \"batch\"\nchange_mode = \"noop\"", ""))
+		return vaultJob(id, secretTask(id, "t", "role = \"batch\"\nchange_mode = \"noop\"", ""))
 	}, func(w *onVault, job string, al *api.AllocationListStub) {
 		first := w.token(al, "t")
 		harness.Within(w.t, harness.Patience, "a new login", func() bool { return w.works(al, "t") && w.token(al, "t") != first })
@@ -111,6 +113,7 @@ var duties = []duty{
 		return vaultJob(id, vaultTask("t", "role = \"short\"\nallow_token_expiration = true", ""))
 	}, func(w *onVault, job string, al *api.AllocationListStub) {
 		logins := w.logins()
+		w.v.Advance(time.Minute)
 		w.none()
 		w.kill(func() {})
 		if now := harness.Await(w.t, w.a, job, "running", 1)[0]; now.ID != al.ID || w.logins() != logins {
@@ -134,7 +137,7 @@ var changesToken = []string{"batch token", "token that may expire"}
 // TestVault_Duties checks that no task and no token is lost in what happens to an allocation, and that no token remains after it.
 func TestVault_Duties(t *testing.T) {
 	t.Parallel() // it mostly waits
-	w := startVault(t, "")
+	w := startVault(t, fastTemplates)
 	defer w.purge()
 	w.trust()
 	w.role("short", map[string]any{"token_period": "20s"})
@@ -145,6 +148,7 @@ func TestVault_Duties(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			w.t = t
 			id := fmt.Sprintf("duty-%d", i)
+			w.store(id)
 			harness.Run(t, w.a, d.job(id))
 			al := w.running(id, "t", 1)
 			token := w.token(al, "t")
@@ -164,6 +168,9 @@ func TestVault_Duties(t *testing.T) {
 				t.Errorf("the same token: %t, want %t", got, same)
 			}
 			harness.Within(t, harness.Patience, "one token", func() bool { return len(w.v.Tokens()) == 1 })
+			if strings.Contains(d.job(id), "template") {
+				w.follows(id, now, d.starts)
+			}
 			if s := now.TaskStates["t"]; s.Failed || s.State != "running" {
 				t.Errorf("the task is %s, failed %t", s.State, s.Failed)
 			}
@@ -203,7 +210,7 @@ func TestVault_Collected(t *testing.T) {
 // TestVault_Dev checks that an agent whose node ends with it revokes the tokens.
 func TestVault_Dev(t *testing.T) {
 	t.Parallel() // it mostly waits
-	w := startVault(t, "", "-dev", "-bind=127.0.0.1")
+	w := startVault(t, "", func(o *cluster.Options) { o.Args = []string{"-dev", "-bind=127.0.0.1"} })
 	w.trust()
 	harness.Run(t, w.a, vaultJob("shop", vaultTask("t", "", "")))
 	harness.Await(t, w.a, "shop", "running", 1)

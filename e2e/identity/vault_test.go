@@ -46,17 +46,20 @@ type onVault struct {
 }
 
 // startVault starts an agent. Its tasks can log in after trust. The configuration follows the vault block.
-func startVault(t *testing.T, config string, args ...string) *onVault {
+func startVault(t *testing.T, config string, changes ...func(*cluster.Options)) *onVault {
 	t.Helper()
 	harness.NeedsRoot(t)
 	w := &onVault{t: t, owner: t, v: testvault.Start(t, testvault.Config{}), dir: harness.TempDir(t)}
 	cfg := filepath.Join(w.dir, "c.hcl")
 	harness.WriteFile(t, cfg, harness.TestDrivers+fmt.Sprintf("log_level = \"TRACE\"\nvault {\n enabled = true\n address = %q\n"+
 		" default_identity {\n aud = [\"vault.io\"]\n ttl = \"2h\"\n}\n}\n%s", w.v.Addr(), config))
-	if len(args) == 0 {
-		args = []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(w.dir, "data")}
+	o := cluster.Options{Dir: w.dir, Lean: true,
+		Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(w.dir, "data")}}
+	for _, change := range changes {
+		change(&o)
 	}
-	w.a = harness.Start(t, cluster.Options{Dir: w.dir, Lean: true, Args: append(args, "-config="+cfg)})
+	o.Args = append(o.Args, "-config="+cfg)
+	w.a = harness.Start(t, o)
 	harness.Within(t, harness.Patience, "the node has Vault", func() bool {
 		node, _, err := w.a.Client.Nodes().Info(harness.NodeID(t, w.a), nil)
 		return err == nil && node.Attributes["vault.accessible"] == "true"
