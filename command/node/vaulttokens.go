@@ -18,7 +18,7 @@ func (o *statusOptions) vaultSection(ctx context.Context, e *term.Env, c *api.Cl
 	tokens, err := c.Nodes().VaultTokens(n.ID, (&api.QueryOptions{}).WithContext(ctx))
 	switch {
 	case err != nil:
-		e.Println("unknown: " + err.Error())
+		e.Println("unknown: " + term.Cell(err.Error()))
 	case len(tokens) == 0:
 		e.Println("No tokens")
 	default:
@@ -26,7 +26,7 @@ func (o *statusOptions) vaultSection(ctx context.Context, e *term.Env, c *api.Cl
 	}
 }
 
-// vaultTable formats tokens. The last error has a line of its own, since it may be long.
+// vaultTable formats tokens. The last error has a line of its own, since it may be long. A compromised node chooses the texts.
 func vaultTable(tokens []*api.VaultToken, detail term.Detail, now time.Time) string {
 	rows, faults := []string{"Alloc ID|Task|Role|Lease|Expires|Next Renewal"}, ""
 	for _, t := range tokens {
@@ -36,7 +36,7 @@ func vaultTable(tokens []*api.VaultToken, detail term.Detail, now time.Time) str
 		}
 		rows = append(rows, term.Row(detail.ID(t.AllocID), t.Task, role, lease(t), until(t.Expires, now), until(t.NextRenewal, now)))
 		if t.Error != "" {
-			faults += "\n" + detail.ID(t.AllocID) + " " + t.Task + ": last error, at " + term.Time(t.ErrorAt) + ": " + t.Error
+			faults += "\n" + term.Cell(detail.ID(t.AllocID)+" "+t.Task+": last error, at "+term.Time(t.ErrorAt)+": "+t.Error)
 		}
 	}
 	return term.Table(rows) + faults

@@ -164,11 +164,14 @@ func SandboxAgent(t *testing.T) (a *cluster.Agent, data string) {
 	return a, data
 }
 
-// Command runs a command of the CLI against an agent.
+// Command runs a command of the CLI against an agent, with the bootstrap token of the agent if it has one.
 func Command(t *testing.T, a *cluster.Agent, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "nomad", args...)
 	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+a.Address())
+	if a.Secret != "" {
+		cmd.Env = append(cmd.Env, "NOMAD_TOKEN="+a.Secret)
+	}
 	if a.TLS != nil {
 		cmd.Env = append(cmd.Env, "NOMAD_CACERT="+a.TLS.CACert, "NOMAD_CLIENT_CERT="+a.TLS.ClientCert, "NOMAD_CLIENT_KEY="+a.TLS.ClientKey)
 	}
