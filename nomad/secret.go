@@ -1,5 +1,11 @@
 package nomad
 
+import (
+	"errors"
+	"slices"
+	"strings"
+)
+
 // Secret is a secret block: the values at the path of a secrets provider, to which a task refers as ${secret.NAME.KEY}.
 type Secret struct {
 	Name     string
@@ -36,3 +42,44 @@ func (s *Secret) ConfigText(key string) string {
 func (s *Secret) Plugin() bool {
 	return s.Provider != SecretProviderNomad && s.Provider != SecretProviderVault
 }
+
+// CheckSecretVariable returns an error if a job must not set an environment variable of a secrets plugin. Such a variable makes
+// shells, interpreters and libraries run other code, or connect to other hosts. A plugin has the network of the node, and its
+// executable can contain credentials, so that the author of a job must not control it.
+func CheckSecretVariable(name string) error {
+	upper := strings.ToUpper(name)
+	switch {
+	case !plainVariable(name):
+		return errors.New("a variable of a plugin's environment has only letters, digits and underscores, and does not begin with a digit")
+	case slices.Contains(reservedVariables, upper),
+		slices.ContainsFunc(reservedPrefixes, func(begin string) bool { return strings.HasPrefix(upper, begin) }):
+		return errors.New("this variable of a plugin's environment changes what shells, interpreters or libraries do, and jobs cannot set it: " +
+			"use another name, or set it in the plugin")
+	}
+	return nil
+}
+
+func plainVariable(name string) bool {
+	for i, r := range name {
+		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9' || i == 0) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// The variables that CheckSecretVariable refuses, in any case. Libraries read proxies in lower case too.
+var (
+	reservedPrefixes = []string{
+		"LD_", "DYLD_", "GLIBC_", "MALLOC_", "BASH", "ZDOTDIR", "KSH_", "PYTHON", "PERL", "RUBY", "GEM_", "BUNDLE_", "NODE_", "NPM_", "DENO_", "BUN_",
+		"JAVA_", "_JAVA_", "JDK_", "LUA_", "PHP", "DOTNET_", "COMPLUS_", "CORECLR_", "R_", "GCONV_", "OPENSSL_", "SSL_", "SSLKEY", "GIT_", "CURL_",
+		"REQUESTS_CA_", "RES_",
+	}
+	reservedVariables = []string{
+		"PATH", "HOME", "IFS", "ENV", "PS4", "SHELLOPTS", "SHELL", "CDPATH", "GLOBIGNORE", "FPATH", "TMPDIR", "TMP", "TEMP", "CLASSPATH",
+		"GODEBUG", "GOCOVERDIR", "GOTRACEBACK", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY", "HOSTALIASES", "LOCALDOMAIN",
+		"RESOLV_HOST_CONF", "LOCPATH", "NLSPATH", "GETCONF_DIR", "TZDIR", "TERMINFO", "TERMINFO_DIRS", "TERMCAP", "EDITOR", "VISUAL", "PAGER",
+		"LESSOPEN", "LESSCLOSE", "RUSTC_WRAPPER", "KRB5_CONFIG", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "XDG_DATA_DIRS",
+		"PROMPT_COMMAND", "POSIXLY_CORRECT", "WGETRC", "NETRC",
+	}
+)

@@ -83,6 +83,9 @@ func NewPlugins(c PluginsConfig) *Plugins {
 func (p *Plugins) fetch(ctx context.Context, t *Task, s *nomad.Secret, env *taskenv.Env) (map[string]string, error) {
 	vars := make(map[string]string, len(s.Env)+3)
 	for key, value := range s.Env {
+		if err := nomad.CheckSecretVariable(key); err != nil { // of a job that other servers have admitted
+			return nil, fmt.Errorf("secret %q: the env key %q: %w", s.Name, untrusted.Shorten(key, maxShown), err)
+		}
 		vars[key] = env.Expand(value)
 	}
 	maps.Copy(vars, map[string]string{"CPI_OPERATION": "fetch", "NOMAD_NAMESPACE": t.Namespace, "NOMAD_JOB_ID": t.JobID})

@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/internal/vault"
@@ -169,16 +170,26 @@ func (n *Node) fetch(ctx context.Context, t *Task, s *nomad.Secret, env *taskenv
 	return found, nil
 }
 
-// resolve returns a copy of a block with the references of its path and its namespace replaced. Both are shown to others, so
-// that they contain no secrets.
+// resolve returns a copy of a block with the references of its path and its namespace replaced. Events, errors and the list of
+// processes show both, so that they must not contain secrets or tokens.
 func resolve(s *nomad.Secret, env *taskenv.Env) (*nomad.Secret, error) {
 	out, public := *s, env.WithSecrets(nil)
 	out.Path = public.Expand(s.Path)
-	if strings.Contains(out.Path, "${") {
-		return nil, fmt.Errorf("secret %q: the path has a reference without a value", s.Name)
-	}
 	if ns := s.ConfigText(nomad.SecretConfigNamespace); ns != "" {
 		out.Config = map[string]any{nomad.SecretConfigNamespace: public.Expand(ns)}
+	}
+	for field, text := range map[string]string{"path": out.Path, "namespace": out.ConfigText(nomad.SecretConfigNamespace)} {
+		switch {
+		case strings.Contains(text, "${"):
+			return nil, fmt.Errorf("secret %q: the %s has a reference without a value", s.Name, field)
+		case env.Redact(text) != text:
+			return nil, fmt.Errorf("secret %q: the %s contains a secret or a token of the task, and other users can read it: use another value",
+				s.Name, field)
+		case strings.ContainsFunc(text, unicode.IsControl):
+			return nil, fmt.Errorf("secret %q: the %s has a control character", s.Name, field)
+		case strings.HasPrefix(text, "-"):
+			return nil, fmt.Errorf("secret %q: the %s begins with a dash, so that a plugin could read it as an option", s.Name, field)
+		}
 	}
 	return &out, nil
 }

@@ -6,8 +6,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/open-nomad/open-nomad/internal/pattern"
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -73,8 +75,10 @@ func secretFaults(s *nomad.Secret) (errs []error) {
 		errs = append(errs, errors.New("secret path cannot be empty"))
 	case len(s.Path) > maxSecretPath:
 		errs = append(errs, fmt.Errorf("secret path has %d bytes: the limit is %d", len(s.Path), maxSecretPath))
-	case strings.ContainsRune(s.Path, 0):
-		errs = append(errs, errors.New("secret path contains a NUL character"))
+	case strings.ContainsFunc(s.Path, unicode.IsControl):
+		errs = append(errs, errors.New("secret path contains a control character"))
+	case s.Path[0] == '-':
+		errs = append(errs, errors.New("secret path begins with a dash, so that a plugin could read it as an option"))
 	case refersToSecret(s.Path):
 		errs = append(errs, errors.New("secret path refers to a secret, which other users of the node could read: paths are public"))
 	}
@@ -99,8 +103,11 @@ func pluginSecret(s *nomad.Secret) (errs []error) {
 		return append(errs, fmt.Errorf("env has %d variables: the limit is %d", len(s.Env), maxSecretEnv))
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
-		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(s.Env[k], 0) {
-			errs = append(errs, fmt.Errorf("the env key %q is empty, or it contains =, or it or its value contains a NUL character", k))
+		if err := nomad.CheckSecretVariable(k); err != nil {
+			errs = append(errs, fmt.Errorf("the env key %q: %w", untrusted.Shorten(k, maxShown), err))
+		}
+		if strings.ContainsRune(s.Env[k], 0) {
+			errs = append(errs, fmt.Errorf("the value of the env key %q contains a NUL character", untrusted.Shorten(k, maxShown)))
 		}
 	}
 	return errs
@@ -118,8 +125,8 @@ func builtInSecret(s *nomad.Secret) (errs []error) {
 	for _, key := range slices.Sorted(maps.Keys(s.Config)) {
 		if key != known {
 			errs = append(errs, fmt.Errorf("config has the unknown key %q: provider %s has only %s", key, s.Provider, known))
-		} else if _, ok := s.Config[key].(string); !ok {
-			errs = append(errs, fmt.Errorf("%s of config is not a string", key))
+		} else if text, ok := s.Config[key].(string); !ok || strings.ContainsFunc(text, unicode.IsControl) {
+			errs = append(errs, fmt.Errorf("%s of config is not a string without control characters", key))
 		}
 	}
 	engines := []string{"", nomad.SecretEngineKV, nomad.SecretEngineKV2}

@@ -121,7 +121,7 @@ func (b *Builder) Build() *Env {
 // build builds the environment. The caller holds mu.
 func (b *Builder) build() *Env {
 	e := &Env{vars: map[string]string{}, node: nodeRefs{b.subject.Node, b.subject.Region}, paths: b.paths, secrets: b.secrets,
-		inserted: newInserted(b.most)}
+		tokens: b.tokens(), inserted: newInserted(b.most)}
 	b.builtIns(e.vars)
 	b.meta(e)
 	b.copyHooks(e.vars, true)

@@ -21,6 +21,7 @@ type Env struct {
 	node     nodeRefs
 	paths    Paths
 	secrets  map[string]string // by NAME.KEY; shared, never written
+	tokens   map[string]string // those of the task by their variables, which Redact replaces
 	calls    *calls            // evaluates calls of functions; nil outside of a driver's config
 	inserted *rate.Limiter     // of bytes; copies share it
 }

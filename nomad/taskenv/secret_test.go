@@ -65,3 +65,36 @@ func TestSecrets_Precedence(t *testing.T) {
 		t.Errorf("Expand() = %q, want the variable", got)
 	}
 }
+
+// An error can have a secret or a token in the form that a URL or a quoted text has.
+func TestRedact_Forms(t *testing.T) {
+	s := subject()
+	s.Task.Env = map[string]string{"COPY": "${VAULT_TOKEN}"}
+	b := taskenv.New(s)
+	b.SetBelow("vault")
+	b.SetHook("vault", map[string]string{"VAULT_TOKEN": "hvs.abc/d", "VAULT_NAMESPACE": "team-one"})
+	b.SetHook("identity", map[string]string{"NOMAD_TOKEN": "eyJ0.x", "NOMAD_TOKEN_aws": "eyJ1.y"})
+	b.SetHook("consul", map[string]string{"CONSUL_TOKEN": "c0nsul", "CONSUL_HTTP_TOKEN": "c0nsul"})
+	b.SetSecrets(map[string]string{"db.pass": "p\"w d/1"})
+	env := b.Build()
+	for in, want := range map[string]string{
+		"p\"w d/1":                          "<secret.db.pass>",
+		`"p\"w d/1"`:                        `"<secret.db.pass>"`,
+		"https://h/?p=p%22w+d%2F1":          "https://h/?p=<secret.db.pass>",
+		"https://h/p%22w%20d%2F1":           "https://h/<secret.db.pass>",
+		env.Expand("kv/${VAULT_TOKEN}"):     "kv/<VAULT_TOKEN>",
+		env.Expand("kv/${COPY}"):            "kv/<VAULT_TOKEN>",
+		"https://h/hvs.abc%2Fd":             "https://h/<VAULT_TOKEN>",
+		env.Expand("${NOMAD_TOKEN_aws}"):    "<NOMAD_TOKEN_aws>",
+		env.Expand("a${NOMAD_TOKEN}"):       "a<NOMAD_TOKEN>",
+		env.Expand("b${CONSUL_TOKEN}"):      "b<CONSUL_HTTP_TOKEN>",
+		env.Expand("b${CONSUL_HTTP_TOKEN}"): "b<CONSUL_HTTP_TOKEN>",
+		env.Expand("c${VAULT_NAMESPACE}"):   "cteam-one",
+	} {
+		for by, redact := range map[string]func(string) string{"Env": env.Redact, "Builder": b.Redact} {
+			if got := redact(in); got != want {
+				t.Errorf("%s.Redact(%q) = %q, want %q", by, in, got, want)
+			}
+		}
+	}
+}
