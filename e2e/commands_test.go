@@ -39,8 +39,8 @@ import (
 //	serve DIR                serves the files of a directory by HTTP and sets SERVED to its URL
 //	consul                   starts a stand-in of Consul's agent with ACLs; sets CONSUL_HTTP_ADDR and
 //	                         CONSUL_HTTP_TOKEN, a token with all rights
-//	vault                    starts a stand-in of Vault; sets VAULT_ADDR, VAULT_TOKEN, with all rights, and JWKS,
-//	                         the URL of a set of keys
+//	vault [FAULT…]           starts a stand-in of Vault; sets VAULT_ADDR, VAULT_TOKEN, with all rights, and JWKS,
+//	                         the URL of a set of keys. The script must cause each FAULT, a part of an error
 //	code N CMD ARG…          runs a command that must end with exit code N
 //	golden NAME [REGEXP…]    compares the output of the last command with testdata/golden/NAME.txt;
 //	                         what differs between runs, and what a REGEXP matches, is replaced
@@ -132,12 +132,14 @@ func startConsul(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func startVault(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) > 0 {
-		ts.Fatalf("usage: vault")
+	if neg {
+		ts.Fatalf("usage: vault [FAULT…]")
 	}
 	t := ts.Value(testKey{}).(*testing.T)
 	v := testvault.Start(t, testvault.Config{})
-	v.Expect("error checking jwks URL")
+	for _, fault := range args {
+		v.Expect(fault)
+	}
 	ts.Setenv("VAULT_ADDR", v.Addr())
 	ts.Setenv("VAULT_TOKEN", v.Root())
 	idp := testidp.New(t)
