@@ -62,6 +62,7 @@ func Start(t *testing.T, o cluster.Options) *cluster.Agent {
 		}
 		if text, _ := os.ReadFile(name); t.Failed() {
 			t.Logf("the agent's log:\n%s", text)
+			endAbandoned(t, o.Dir)
 		}
 	})
 	return a
