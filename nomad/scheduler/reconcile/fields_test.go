@@ -100,7 +100,8 @@ func partsOf(j *nomad.Job) map[string]any {
 		"dynamic-port": &net.DynamicPorts[0], "group-consul": tg.Consul, "volume": tg.Volumes["a"], "group-restart": tg.RestartPolicy,
 		"service": tg.Services[0], "connect": tg.Services[0].Connect, "sidecar": tg.Services[0].Connect.SidecarService,
 		"plain-service": tg.Services[1], "task": task, "logs": task.LogConfig, "restart": task.RestartPolicy,
-		"resources": task.Resources, "task-network": task.Resources.Networks[0],
+		"resources": task.Resources, "task-network": task.Resources.Networks[0], "vault": task.Vault, "secret": task.Secrets[0],
+		"template": task.Templates[0],
 	}
 }
 
