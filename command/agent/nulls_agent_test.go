@@ -44,13 +44,19 @@ const runnable = `{"Job": {"ID": "j", "Type": "service", "Meta": {"a": "b"},
 			"Artifacts": [{"GetterSource": "http://a.example/a", "RelativeDest": "local/b", "GetterOptions": {"a": "b"}, "GetterHeaders": {"a": "b"}}],
 			"VolumeMounts": [{"Volume": "v", "Destination": "/v", "ReadOnly": true}], "KillTimeout": 1000000000,
 			"Identity": {"Env": true}, "Identities": [{"Name": "aws", "Audience": ["aws"], "TTL": 3600000000000}],
+			"Vault": {"Role": "r", "Cluster": "default", "Env": true, "DisableFile": true, "ChangeMode": "signal", "ChangeSignal": "SIGHUP",
+				"AllowTokenExpiration": false},
+			"Secrets": [{"Name": "n", "Provider": "nomad", "Path": "a", "Config": {"namespace": "default"}},
+				{"Name": "v", "Provider": "vault", "Path": "secret/a", "Config": {"engine": "kv_v2"}},
+				{"Name": "p", "Provider": "plugin", "Path": "a", "Env": {"A": "b"}}],
 			"Actions": [{"Name": "a", "Command": "/bin/true", "Args": ["a"]}], "RestartPolicy": {"Attempts": 1, "Mode": "fail"}},
 			{"Name": "p", "Driver": "exec2", "Config": {"command": "/bin/true"}, "Lifecycle": {"Hook": "prestart", "Sidecar": false}}]}]}}`
 
 // TestNulls_Job puts null at every place of a job: of a valid one, and of one with every field of package api. Each is
 // accepted, or refused with a status of the caller. A null instead of an object in a list is refused.
 func TestNulls_Job(t *testing.T) {
-	a, _ := run(t, serverOnly(t, write(t, free))...)
+	const withVault = "vault {\n enabled = true\n address = \"http://127.0.0.1:1\"\n default_identity {\n aud = [\"vault.io\"]\n ttl = \"1h\"\n}\n}\n"
+	a, _ := run(t, serverOnly(t, write(t, free+withVault))...)
 	testpace.Until(t, "there is a leader", func() bool {
 		code, _ := as(t, a, "", http.MethodPut, "/v1/validate/job", runnable)
 		return code == http.StatusOK

@@ -134,17 +134,70 @@ func retried(t *testing.T, s *server.Server, method string, req any) (out map[st
 	return out, err
 }
 
+// TestVault_LyingNode checks that a node cannot choose the claims of a task's identity for Vault: the servers read them from the
+// stored allocation and its job.
+func TestVault_LyingNode(t *testing.T) {
+	s, _ := servertest.Start(t, vaultServers(t.TempDir()))
+	n := servertest.Join(t, s.RPCAddr())
+	n.Node.Attributes["vault.version"], n.Node.Attributes["os.signals"] = "1.20.0", "SIGHUP,SIGUSR1"
+	n.Must("Node.Register", &message.NodeRegisterRequest{Node: n.Node, WriteRequest: n.Write(n.JWT)}, new(message.NodeUpdateResponse))
+	job := vaultJob("web", 1)
+	job.TaskGroups[0].Services = []*nomad.Service{{Name: "t", Provider: "nomad"}}
+	servertest.Register(t, s, job)
+	alloc := n.Allocs(1)[0]
+	want := signedClaims(t, n, alloc)
+	if want["vault_role"] != "web" || want["nomad_task"] != "t" || want["nomad_job_id"] != "web" || want["nomad_namespace"] != "default" {
+		t.Errorf("claims %q", want)
+	}
+	lie := *alloc
+	lie.Namespace, lie.JobID, lie.TaskGroup, lie.Job = "other", "other", "other", vaultJob("other", 1)
+	lie.ClientStatus = nomad.AllocClientStatusRunning
+	lie.Job.TaskGroups[0].Tasks[0].Vault.Role = "admin"
+	n.Must("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&lie}, WriteRequest: n.Write(n.JWT)}, new(message.GenericResponse))
+	for _, h := range []message.WIHandle{
+		{IdentityName: "vault_default", WorkloadIdentifier: "t"},
+		{IdentityName: "vault_default", WorkloadIdentifier: "t", InterpolatedWorkloadIdentifier: "other"},
+	} {
+		signed := signVault(n, alloc, h)
+		if len(signed.SignedIdentities) != 1 {
+			t.Errorf("%+v: rejections %+v", h, signed.Rejections)
+		} else if got := claimsOf(t, signed.SignedIdentities[0].JWT); !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v: claims %q, want %q", h, got, want)
+		}
+	}
+	for _, h := range []message.WIHandle{
+		{IdentityName: "vault_default", WorkloadIdentifier: "other"},
+		{IdentityName: "vault_other", WorkloadIdentifier: "t"},
+		{IdentityName: "vault_default", WorkloadIdentifier: "t", WorkloadType: message.WorkloadTypeService},
+	} {
+		if signed := signVault(n, alloc, h); len(signed.SignedIdentities) != 0 || len(signed.Rejections) != 1 {
+			t.Errorf("%+v: %d identities, rejections %+v", h, len(signed.SignedIdentities), signed.Rejections)
+		}
+	}
+}
+
 // signedClaims returns the claims of the identity for Vault that the servers sign for an allocation, as texts.
 func signedClaims(t *testing.T, n *servertest.FakeNode, alloc *nomad.Allocation) map[string]string {
 	t.Helper()
-	var signed message.AllocIdentitiesResponse
-	n.Must("Alloc.SignIdentities", &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{AuthToken: n.JWT, MinQueryIndex: alloc.CreateIndex - 1},
-		Identities: []*message.WorkloadIdentityRequest{{AllocID: alloc.ID,
-			WIHandle: message.WIHandle{IdentityName: "vault_default", WorkloadIdentifier: "t"}}}}, &signed)
+	signed := signVault(n, alloc, message.WIHandle{IdentityName: "vault_default", WorkloadIdentifier: "t"})
 	if len(signed.SignedIdentities) != 1 {
 		t.Fatalf("rejections %+v", signed.Rejections)
 	}
-	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(signed.SignedIdentities[0].JWT, ".")[1])
+	return claimsOf(t, signed.SignedIdentities[0].JWT)
+}
+
+// signVault signs an identity of an allocation, as a node requests it.
+func signVault(n *servertest.FakeNode, alloc *nomad.Allocation, h message.WIHandle) (signed message.AllocIdentitiesResponse) {
+	n.Must("Alloc.SignIdentities", &message.AllocIdentitiesRequest{
+		QueryOptions: message.QueryOptions{AuthToken: n.JWT, MinQueryIndex: alloc.CreateIndex - 1},
+		Identities:   []*message.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: h}}}, &signed)
+	return signed
+}
+
+// claimsOf returns the texts in the claims of a token that do not differ in each.
+func claimsOf(t *testing.T, jwt string) map[string]string {
+	t.Helper()
+	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(jwt, ".")[1])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
+	"github.com/open-nomad/open-nomad/nomad/vault"
 )
 
 // hostile fills requests with unusual values: missing parts, empty elements in lists and maps,
@@ -118,7 +119,11 @@ func rounds(t *testing.T) int {
 // The server answers every request and continues. A panic while applying the log or placing
 // allocations would stop every server.
 func TestMethods_HostileRequests(t *testing.T) {
-	s, _ := servertest.Start(t, func(c *server.Config) { c.RPCMaxConnsPerClient = -1 })
+	s, _ := servertest.Start(t, func(c *server.Config) {
+		c.RPCMaxConnsPerClient = -1
+		c.Vault = vault.Clusters{"default": {Enabled: true, DefaultIdentity: &nomad.WorkloadIdentity{Audience: []string{"vault.io"}, TTL: time.Hour},
+			ExtraClaims: map[string]string{"where": "${node.id}/${vault.role}"}}}
+	})
 	n := servertest.Join(t, s.RPCAddr())
 	servertest.Register(t, s, servertest.BatchJob("b", 1))
 	alloc := n.Allocs(1)[0]
@@ -174,6 +179,14 @@ func withJob(req rpc.Request) {
 	job.Constraints = []*nomad.Constraint{{LTarget: "${attr.kernel.name}", RTarget: "linux", Operand: "="}}
 	job.Spreads = []*nomad.Spread{{Attribute: "${node.datacenter}", Weight: 50,
 		SpreadTarget: []*nomad.SpreadTarget{{Value: "dc1", Percent: 50}}}}
+	task := job.TaskGroups[0].Tasks[0]
+	task.Vault = &nomad.Vault{Role: "g", ChangeMode: "signal", ChangeSignal: "SIGHUP"}
+	task.Secrets = []*nomad.Secret{{Name: "a", Provider: "nomad", Path: "b", Config: map[string]any{"namespace": "default"}},
+		{Name: "b", Provider: "vault", Path: "b", Config: map[string]any{"engine": "kv_v2"}},
+		{Name: "c", Provider: "plugin", Path: "b", Env: map[string]string{"A": "b"}}}
+	task.Templates = []*nomad.Template{{EmbeddedTmpl: "{{with secret \"b\"}}{{end}}", DestPath: "local/a", ChangeMode: "restart"}}
+	task.Identities = []*nomad.WorkloadIdentity{{Name: "vault_default", Audience: []string{"vault.io"}, TTL: time.Hour}}
+	task.Constraints = []*nomad.Constraint{{LTarget: "${attr.vault.version}", RTarget: ">= 0.6.1", Operand: "semver"}}
 	switch r := req.(type) {
 	case *message.JobRegisterRequest:
 		r.Job = job
