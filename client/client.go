@@ -422,6 +422,7 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.measure(ctx) })
 	group.Go(func() error { return c.sampler.Run(ctx) })
 	group.Go(func() error { return c.sinks.Run(ctx) })
+	group.Go(func() error { return c.removeLeftovers(ctx) })
 	if c.remote != nil {
 		group.Go(func() error { return c.remote.Run(ctx) })
 	}

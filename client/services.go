@@ -5,10 +5,12 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/client/allocrunner"
 	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
@@ -38,9 +40,18 @@ func (c *Client) consulStates() consul.States {
 	return nil
 }
 
-// LeavesServices reports whether services of an allocation that are not wanted are leftovers of this node: the allocation is
-// on the node, or was when the agent started, and all of its services that are to be registered are wanted already.
+// LeavesServices reports whether services of an allocation in Consul that are not wanted are leftovers of this node.
 func (c *Client) LeavesServices(alloc string) bool {
+	states := c.cfg.Consul.Services
+	return states != nil && c.leavesServices(alloc, func(r *allocrunner.Runner) bool {
+		return consul.Complete(states, r.Alloc(), r.States())
+	})
+}
+
+// leavesServices reports whether services of an allocation that are not wanted are leftovers of this node: the allocation is
+// on the node, or was when the agent started, and all of its services that are to be registered are wanted already.
+// complete reports that of an allocation which has not ended.
+func (c *Client) leavesServices(alloc string, complete func(*allocrunner.Runner) bool) bool {
 	select {
 	case <-c.restored:
 	default:
@@ -54,7 +65,7 @@ func (c *Client) LeavesServices(alloc string) bool {
 	case <-e.Runner.Done():
 		return true
 	default:
-		return c.cfg.Consul.Services != nil && consul.Complete(c.cfg.Consul.Services, e.Runner.Alloc(), e.Runner.States())
+		return complete(e.Runner)
 	}
 }
 
@@ -104,6 +115,23 @@ func (c *Client) runServices(ctx context.Context) (end func()) {
 		}
 	}()
 	return func() { cancel(); <-done }
+}
+
+// removeLeftovers removes the native services that the previous agent could not remove.
+func (c *Client) removeLeftovers(ctx context.Context) error {
+	if c.services == nil || !c.allocs.Inherited() {
+		return nil
+	}
+	select {
+	case <-c.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return c.services.Leftovers(ctx, c.id.ID, func(alloc string) bool {
+		return c.leavesServices(alloc, func(r *allocrunner.Runner) bool {
+			return service.Complete(nomad.ServiceProviderNomad, c.services.Has, r.Alloc(), r.States())
+		})
+	})
 }
 
 // resendServices sends all registrations again, since the servers may have lost some.

@@ -10,7 +10,7 @@ import (
 )
 
 // ownMethods are the methods that this client calls and servers of Nomad 2.0 do not have.
-var ownMethods = []string{"Node.Challenge", "Node.UpsertDriverSchemas", "Spiffe"}
+var ownMethods = []string{"Node.Challenge", "Node.UpsertDriverSchemas", "ServiceRegistration.Instances", "Spiffe"}
 
 // A client registers at servers of Nomad, which do not have challenges, runs an allocation there, and
 // registers again after a restart.

@@ -27,6 +27,13 @@ func (s *Set) Had(id string) bool {
 	return s.entries[id] != nil || s.stored[id]
 }
 
+// Inherited reports whether allocations were on this node when the agent started.
+func (s *Set) Inherited() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.stored) > 0
+}
+
 // Find returns an allocation of this node.
 func (s *Set) Find(id string) (*Entry, error) {
 	if id == "" {

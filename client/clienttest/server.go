@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
@@ -61,13 +62,17 @@ type Server struct {
 	Keys     []*rootkey.PublicKey
 
 	Counts []int // AllocCount of each call of Node.GetClientAllocs
+
+	Services       map[string]*catalog.Registration // by ID
+	FailedRemovals int                              // calls of ServiceRegistration.DeleteByID that failed
+	FailRemovals   bool                             // calls of ServiceRegistration.DeleteByID fail
 }
 
 // StartServer starts a server, which ends with the test.
 func StartServer(t *testing.T) *Server {
 	t.Helper()
 	f := &Server{Index: 10, turn: make(chan struct{}), Allocs: map[string]*nomad.Allocation{},
-		Updated: map[string]*nomad.Allocation{}, Tokens: map[string]bool{}}
+		Updated: map[string]*nomad.Allocation{}, Tokens: map[string]bool{}, Services: map[string]*catalog.Registration{}}
 	var err error
 	f.RPC, err = rpc.NewServer(rpc.Config{Auth: recorder{f}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
 		rpc.Handle("Node.Register", rpc.NodeRegister, rpc.Here, f.register),
@@ -76,6 +81,9 @@ func StartServer(t *testing.T) *Server {
 		rpc.Handle("Alloc.GetAllocs", rpc.NodeOnly, rpc.Here, f.getAllocs),
 		rpc.Handle("Node.UpdateAlloc", rpc.NodeOnly, rpc.Here, f.updateAlloc),
 		rpc.Handle("Node.EmitEvents", rpc.NodeOnly, rpc.Here, f.emitEvents),
+		rpc.Handle("ServiceRegistration.Upsert", rpc.NodeOnly, rpc.Here, f.upsertServices),
+		rpc.Handle("ServiceRegistration.DeleteByID", rpc.Token, rpc.Here, f.deleteService).Needs(rpc.AnyToken),
+		rpc.Handle("ServiceRegistration.Instances", rpc.Token, rpc.Here, f.instances).Needs(rpc.AnyToken),
 		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, f.whoAmI).Needs(rpc.AnyToken),
 		rpc.Handle("ACL.GetPolicies", rpc.Token, rpc.Here, f.getPolicies).Needs(rpc.AnyToken),
 		rpc.Handle("Keyring.ListPublic", rpc.Anonymous, rpc.Here, f.listPublic),
@@ -251,6 +259,43 @@ func (f *Server) updateAlloc(_ context.Context, _ *rpc.Call, req *message.AllocU
 		f.Updated[a.ID] = a
 	}
 	return &message.GenericResponse{}, nil
+}
+
+func (f *Server) upsertServices(_ context.Context, _ *rpc.Call,
+	req *message.ServiceRegistrationUpsertRequest) (*message.ServiceRegistrationUpsertResponse, error) {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	for _, r := range req.Services {
+		f.Services[r.ID] = r
+	}
+	return &message.ServiceRegistrationUpsertResponse{}, nil
+}
+
+func (f *Server) deleteService(_ context.Context, _ *rpc.Call,
+	req *message.ServiceRegistrationDeleteByIDRequest) (*message.ServiceRegistrationDeleteByIDResponse, error) {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	switch {
+	case f.FailRemovals:
+		f.FailedRemovals++
+		return nil, errors.New("not now")
+	case f.Services[req.ID] == nil:
+		return nil, catalog.ErrNoRegistration
+	}
+	delete(f.Services, req.ID)
+	return &message.ServiceRegistrationDeleteByIDResponse{}, nil
+}
+
+func (f *Server) instances(_ context.Context, _ *rpc.Call, req *message.ServiceInstancesRequest) (*message.ServiceInstancesResponse, error) {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	out := &message.ServiceInstancesResponse{}
+	for _, r := range f.Services {
+		if r.NodeID == req.NodeID {
+			out.Instances = append(out.Instances, &catalog.Instance{Registration: *r})
+		}
+	}
+	return out, nil
 }
 
 // whoAmI accepts the tokens that it issued, and those of users, whose policy is named like the

@@ -1,9 +1,6 @@
 package consul
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/internal/consul"
 	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
@@ -38,33 +35,10 @@ func Report(states States, a *nomad.Allocation) []*message.ConsulService {
 	return out
 }
 
-// Complete reports whether all services of an allocation that are to be registered now have been set, so that any other
-// service of it in Consul is a leftover. A restarted agent sets the services of a running task after its hooks, which may
-// take long. tasks are the states of the tasks.
+// Complete reports whether all services of an allocation that are to be registered now have been set (service.Complete).
 func Complete(states States, a *nomad.Allocation, tasks map[string]*nomad.TaskState) bool {
-	group := a.Job.TaskGroup(a.TaskGroup)
-	if group == nil {
-		return true
-	}
-	missing := func(workload string, services []*nomad.Service) bool {
-		return slices.ContainsFunc(services, declared) && len(states.States(service.Owner(a.ID, workload))) == 0
-	}
-	if missing(catalog.GroupWorkload(a.TaskGroup), group.Services) {
-		return false
-	}
-	return !slices.ContainsFunc(group.Tasks, func(t *nomad.Task) bool {
-		return mayRun(tasks[t.Name]) && missing(t.Name, t.Services)
-	})
-}
-
-// mayRun reports whether a task can have services: it is not dead, and not paused without a process.
-func mayRun(s *nomad.TaskState) bool {
-	return s == nil || s.State != nomad.TaskStateDead && (s.State != nomad.TaskStatePending || !s.Paused.Pauses())
-}
-
-// declared reports whether a service has provider consul.
-func declared(s *nomad.Service) bool {
-	return cmp.Or(s.Provider, nomad.ServiceProviderConsul) == nomad.ServiceProviderConsul
+	has := func(owner string) bool { return len(states.States(owner)) > 0 }
+	return service.Complete(nomad.ServiceProviderConsul, has, a, tasks)
 }
 
 func report(s reconcile.State, task string) *message.ConsulService {

@@ -19,5 +19,6 @@
 // everything else. At most one call about a registration is in progress. So a removal waits for an older call about
 // the same registration only. The package never stops tasks and stores nothing on disk. A restarted agent registers
 // the services of its running tasks again. The servers ignore registrations that have not changed. They remove the
-// registrations of allocations that have ended or are lost.
+// registrations of allocations that have ended or are lost. Registrar.Leftovers removes those that the previous agent
+// could not remove, such as of a task that was paused while no server answered (leftovers.go).
 package service

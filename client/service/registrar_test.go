@@ -32,9 +32,11 @@ type servers struct {
 	refusal error
 	refused int             // calls that were refused
 	log     strings.Builder // of the registrar
+
+	unlisted error // of requests for the registrations of a node
 }
 
-func (s *servers) Call(ctx context.Context, method string, req, _ any) error {
+func (s *servers) Call(ctx context.Context, method string, req, resp any) error {
 	s.mu.Lock()
 	hang := s.hang
 	if s.only != "" && s.only != method {
@@ -74,6 +76,14 @@ func (s *servers) Call(ctx context.Context, method string, req, _ any) error {
 			return errors.New("service registration not found")
 		}
 		delete(s.regs, req.ID)
+	case *message.ServiceInstancesRequest:
+		for _, r := range s.regs {
+			if r.NodeID == req.NodeID && (req.Namespace == "*" || req.Namespace == r.Namespace) {
+				list := &resp.(*message.ServiceInstancesResponse).Instances
+				*list = append(*list, &catalog.Instance{Registration: *r})
+			}
+		}
+		return s.unlisted
 	default:
 		return fmt.Errorf("unknown method %s", method)
 	}
