@@ -21,7 +21,8 @@ func (c *Client) openSecrets() error {
 	if users, err := c.users.Split(secret.MaxCalls); err == nil {
 		cfg.Users = users
 	} // else a call of a plugin fails with the reason
-	c.secrets = &secret.Node{RPC: link{c}, Region: c.cfg.Region, Vault: c.cfg.Vault.defaultCluster(), Plugins: secret.NewPlugins(cfg)}
+	c.secrets = &secret.Node{RPC: link{c}, Region: c.cfg.Region, Vault: c.cfg.Vault.defaultCluster(), Plugins: secret.NewPlugins(cfg),
+		NomadRetry: c.cfg.Template.NomadRetry, VaultRetry: c.cfg.Template.VaultRetry}
 	if c.cfg.Fingerprint.Allows(secret.Fingerprinter) {
 		c.secretProviders = secret.BuiltIn()
 		c.node.update(func(n *nomad.Node) { maps.Copy(n.Attributes, c.secretProviders) })

@@ -5,8 +5,8 @@
 //	others  a plugin: an executable in the directory secrets of the plugin directory
 //
 // A value is the exact text of the provider. The package stores none, and no error contains one, nor the output of a plugin or
-// an answer of Vault. A variable or a secret that does not exist is waited for. So is a provider that does not answer. An error
-// of a plugin is final, as in Nomad.
+// an answer of Vault. A variable that does not exist is waited for. Other failed reads are repeated like those of templates, as
+// nomad_retry and vault_retry of the client set. An error of a plugin is final, as in Nomad.
 //
 // A plugin runs as a user of its own, confined by drivers/process.Confiner. Its time and its output are limited. It is killed
 // with all its descendants. Its standard error is counted and not kept, since it can contain secrets.
@@ -25,6 +25,7 @@ import (
 	"unicode"
 
 	"github.com/open-nomad/open-nomad/internal/backoff"
+	"github.com/open-nomad/open-nomad/internal/render"
 	"github.com/open-nomad/open-nomad/internal/vault"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/taskenv"
@@ -35,6 +36,7 @@ const (
 	maxKeys   = 1000    // of a block
 	maxValues = 4 << 20 // bytes of all keys and values of a task
 	quiet     = 3 * time.Second
+	minPause  = 100 * time.Millisecond // between failed reads, whatever the configuration says
 )
 
 // RPC calls the servers.
@@ -48,6 +50,8 @@ type Node struct {
 	Region  string
 	Vault   *vault.Cluster // nil: the node has no Vault
 	Plugins *Plugins
+	// NomadRetry and VaultRetry are how failed reads are repeated.
+	NomadRetry, VaultRetry render.Retry
 }
 
 // Task is a task with secret blocks.
@@ -73,14 +77,19 @@ type missing struct{ what string }
 
 func (m *missing) Error() string { return "Missing: " + m.what }
 
-// denied is the error for what the task may not read. A right that was granted a moment ago may not be effective yet.
-type denied struct{ error }
+// Spent is the error of a read whose attempts are used up.
+type Spent struct {
+	Attempts int // that failed in a row
+	Err      error
+}
 
-// maxDenied is the number of denied requests after which the error is final, as for templates.
-const maxDenied = 12
+func (s *Spent) Error() string { return fmt.Sprintf("%v (failed attempts: %d)", s.Err, s.Attempts) }
+
+// Unwrap returns Err.
+func (s *Spent) Unwrap() error { return s.Err }
 
 // Fetch returns the values of all secret blocks, by NAME.KEY. The built-in providers come first, then the plugins, each in the
-// order of the job. It waits for what does not exist, until ctx ends.
+// order of the job. It waits for what does not exist, until ctx ends. A *Spent is the error after too many failed reads.
 func (n *Node) Fetch(ctx context.Context, t *Task) (map[string]string, error) {
 	values, size := map[string]string{}, 0
 	for _, s := range inOrder(t.Secrets) {
@@ -124,33 +133,44 @@ func (n *Node) await(ctx context.Context, t *Task, s *nomad.Secret, before map[s
 	if err != nil {
 		return nil, err
 	}
-	pauses := backoff.Backoff{Min: 250 * time.Millisecond, Max: 15 * time.Second}
-	refused := 0
+	absences, failures := backoff.Backoff{Min: 250 * time.Millisecond, Max: 15 * time.Second}, 0
 	w := &waiting{report: t.Waits}
 	defer w.end()
 	for {
 		found, err := n.fetch(ctx, t, resolved, env)
-		if err == nil {
+		f, m := (final{}), (*missing)(nil)
+		switch {
+		case err == nil:
 			return found, nil
-		}
-		if ctx.Err() != nil {
+		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		}
-		if f := (final{}); errors.As(err, &f) {
+		case errors.As(err, &f):
 			return nil, f.error
 		}
-		if d := (*denied)(nil); errors.As(err, &d) {
-			if refused++; refused == maxDenied {
-				return nil, d.error
+		pause := time.Duration(0)
+		if s.Provider == nomad.SecretProviderNomad && errors.As(err, &m) { // an answer, as for a template
+			pause, failures = absences.Next(), 0
+		} else {
+			retry := n.retry(s)
+			if failures++; retry.Spent(failures) {
+				return nil, &Spent{failures, err}
 			}
+			pause = max(retry.Delay(failures), minPause)
+			absences.Reset()
 		}
 		w.reason(err.Error())
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(pauses.Next()):
+		if err := backoff.Sleep(ctx, pause); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// retry returns how failed reads of a block are repeated.
+func (n *Node) retry(s *nomad.Secret) render.Retry {
+	if s.Provider == nomad.SecretProviderVault {
+		return n.VaultRetry
+	}
+	return n.NomadRetry
 }
 
 func (n *Node) fetch(ctx context.Context, t *Task, s *nomad.Secret, env *taskenv.Env) (map[string]string, error) {

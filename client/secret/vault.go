@@ -46,7 +46,8 @@ func (n *Node) vault(ctx context.Context, t *Task, s *nomad.Secret) (map[string]
 	}
 	switch {
 	case isDenied(err):
-		return nil, &denied{fmt.Errorf("%s: Vault denied the request: the policies of the task's token do not allow to read the path", at)}
+		return nil, fmt.Errorf("Cannot read %s: Vault denied the request: the policies of the task's token do not allow it: add the right to "+
+			"a policy of the role in Vault", at)
 	case err != nil && !errors.As(err, new(final)) && !errors.As(err, new(*missing)):
 		return nil, fmt.Errorf("Cannot read %s: %w", at, vault.Redact(err))
 	}
@@ -121,10 +122,16 @@ func dataPath(ctx context.Context, client *api.Client, path string) string {
 	mount, _ := answer.Data["path"].(string)
 	options, _ := answer.Data["options"].(map[string]any)
 	rest, below := strings.CutPrefix(path, mount)
-	if mount == "" || !below || options["version"] != "2" || strings.HasPrefix(rest, "data/") {
+	if mount == "" || !below || options["version"] != "2" || ofEngine(rest) {
 		return path
 	}
 	return mount + "data/" + rest
+}
+
+// ofEngine reports whether a path below a mount has the part that the API of the engine needs.
+func ofEngine(path string) bool {
+	first, _, below := strings.Cut(path, "/")
+	return below && (first == "data" || first == "metadata" || first == "subkeys")
 }
 
 // plain returns values as text: a string as it is, others as JSON.

@@ -81,6 +81,8 @@ func (h *secretsHook) fetch(ctx context.Context, t *secret.Task) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.As(err, new(*secret.Spent)): // as for a template
+		return &Fault{Type: nomad.TaskKilling, Err: fmt.Errorf("secrets: %w", err)}
 	case err != nil:
 		return fmt.Errorf("secrets: %w", err)
 	}

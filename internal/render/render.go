@@ -114,6 +114,25 @@ type Retry struct {
 	MaxBackoff time.Duration
 }
 
+// maxBackoff is the MaxBackoff of a Retry that has none.
+const maxBackoff = 10 * time.Minute
+
+// Delay returns the delay after the nth failure in a row.
+func (r Retry) Delay(n int) time.Duration {
+	limit := r.MaxBackoff
+	if limit <= 0 {
+		limit = maxBackoff
+	}
+	wait := r.Backoff
+	for i := 1; i < n && wait < limit; i++ {
+		wait *= 2
+	}
+	return min(wait, limit)
+}
+
+// Spent reports whether no attempt is left after the nth failure in a row.
+func (r Retry) Spent(n int) bool { return r.Attempts > 0 && n > r.Attempts }
+
 // Root is a directory that templates can read.
 type Root struct {
 	Path  string   // of the host

@@ -172,8 +172,7 @@ func (e *engine) take(n reading) error {
 // failure handles a failed read. Before the first complete pass, it ends the program when the
 // attempts are used up, unless there is earlier content.
 func (e *engine) failure(n reading, d *datum) error {
-	allowed := e.retryOf(n.key).Attempts
-	if !e.complete && !e.req.Kept && allowed > 0 && n.failures > allowed {
+	if !e.complete && !e.req.Kept && e.retryOf(n.key).Spent(n.failures) {
 		return &fault{template: e.user(n.key), text: n.key.String() + ": " + n.err.Error()}
 	}
 	if d.failed.IsZero() {

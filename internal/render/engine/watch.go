@@ -13,8 +13,6 @@ const (
 	restBetween = 100 * time.Millisecond
 	// fileInterval is the interval at which files are checked.
 	fileInterval = 2 * time.Second
-	// maxBackoff limits the delay between attempts if the request does not.
-	maxBackoff = 10 * time.Minute
 )
 
 // source returns data whose index is above the given one, 0 for any, with its index.
@@ -96,14 +94,4 @@ func (e *engine) send(ctx context.Context, n reading) bool {
 }
 
 // delay returns the delay after the nth failure in a row.
-func delay(r render.Retry, n int) time.Duration {
-	limit := r.MaxBackoff
-	if limit <= 0 {
-		limit = maxBackoff
-	}
-	wait := r.Backoff
-	for i := 1; i < n && wait < limit; i++ {
-		wait *= 2
-	}
-	return max(min(wait, limit), restBetween)
-}
+func delay(r render.Retry, n int) time.Duration { return max(r.Delay(n), restBetween) }
