@@ -122,7 +122,7 @@ var jobLevels = map[string]string{
 	"count": "group", "network": "group", "volume": "group", "ephemeral_disk": "group", "restart": "group", "task": "group",
 	"driver": "task", "config": "task", "env": "task", "identity": "task", "resources": "task", "logs": "task", "lifecycle": "task",
 	"artifact": "task", "template": "task", "dispatch_payload": "task", "user": "task", "leader": "task", "schedule": "task",
-	"spiffe": "task", "kill_signal": "task", "kill_timeout": "task",
+	"spiffe": "task", "kill_signal": "task", "kill_timeout": "task", "secret": "task",
 }
 
 // inJob wraps a snippet in the job for its level.

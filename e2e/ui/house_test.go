@@ -26,7 +26,7 @@ const management = "11111111-2222-3333-4444-555555555555"
 
 func TestMain(m *testing.M) {
 	companion.Main()
-	if len(os.Args) > 1 && os.Args[1] == "agent" {
+	if len(os.Args) > 1 && (os.Args[1] == "agent" || os.Args[1] == "setup") {
 		os.Exit(command.Main(os.Args[1:]))
 	}
 	code := m.Run()
