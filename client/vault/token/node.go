@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/login"
 	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/internal/vault"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
@@ -157,7 +159,7 @@ func (n *Node) exchange(ctx context.Context, req loginRequest) (*state.VaultToke
 		metrics.IncrCounter([]string{"client", "vault", "login_error"}, 1)
 		return nil, err
 	}
-	if s == nil || s.Auth == nil || !isSecret(s.Auth.ClientToken) || s.Auth.Accessor != "" && !login.IsID(s.Auth.Accessor) {
+	if s == nil || s.Auth == nil || !isSecret(s.Auth.ClientToken) || !isAccessor(s.Auth, req.jwt) {
 		return nil, errNoToken
 	}
 	metrics.IncrCounter([]string{"client", "vault", "login"}, 1)
@@ -178,6 +180,22 @@ func isSecret(text string) bool {
 		}
 	}
 	return text != "" && len(text) <= maxSecret
+}
+
+// accessor matches the accessors of Vault and OpenBao, which can end with a namespace.
+var accessor = pattern.Lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,255}$`)
+
+// isAccessor reports whether an answer has an accessor that can be logged, or none. A hostile Vault could repeat the token or
+// the JWT there.
+func isAccessor(a *api.SecretAuth, jwt idtoken.Token) bool {
+	const long = 16 // a shorter one can be a part of others by chance
+	switch {
+	case a.Accessor == "":
+		return true
+	case !accessor().MatchString(a.Accessor), strings.Contains(a.Accessor, a.ClientToken):
+		return false
+	}
+	return len(a.Accessor) < long || !strings.Contains(a.ClientToken, a.Accessor) && !strings.Contains(jwt.Reveal(), a.Accessor)
 }
 
 // within runs one request with a time limit, once it has a slot.
