@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/vault/api"
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/e2e/harness"
@@ -22,13 +24,21 @@ job "shop" {
     task "boxed" {
       driver = "exec2"
       vault {
-        change_mode  = "noop"
-        env          = false
-        disable_file = true
+        change_mode = "noop"
+      }
+      secret "db" {
+        provider = "vault"
+        path     = "secret/default/shop/db"
+        config {
+          engine = "kv_v2"
+        }
+      }
+      env {
+        DB = "${secret.db.pass}"
       }
       config {
-        command = "/bin/sleep"
-        args    = ["600"]
+        command = "/bin/sh"
+        args    = ["-c", "[ -n \"$VAULT_TOKEN\" ] && [ \"$VAULT_TOKEN\" = \"$(cat \"$NOMAD_SECRETS_DIR/vault_token\")\" ] && echo token $DB; exec sleep 600"]
       }
       template {
         destination = "local/x"
@@ -47,7 +57,9 @@ job "shop" {
     task "plain" {
       driver = "raw_exec"
       vault {
-        change_mode = "noop"
+        change_mode  = "noop"
+        env          = false
+        disable_file = true
       }
       config {
         command = "/bin/sleep"
@@ -101,6 +113,12 @@ job "curious" {
 }
 `
 
+// The users of tasks in the sandbox. Tests of other packages run at the same time, so they have others.
+const (
+	vaultUser  = 85_700
+	vaultUsers = 20
+)
+
 // vaultAgent starts an agent with a Vault that trusts it.
 func vaultAgent(t *testing.T, v *testvault.Vault) (a *cluster.Agent, dir string) {
 	t.Helper()
@@ -108,7 +126,8 @@ func vaultAgent(t *testing.T, v *testvault.Vault) (a *cluster.Agent, dir string)
 	cfg := filepath.Join(dir, "c.hcl")
 	harness.WriteFile(t, cfg, harness.TestDrivers+fmt.Sprintf("log_level = \"TRACE\"\nvault {\n enabled = true\n address = %q\n"+
 		" default_identity {\n aud = [\"vault.io\"]\n ttl = \"1h\"\n }\n}\n"+
-		"client {\n template {\n vault_default_lease_duration = \"1s\"\n }\n}\n", v.Addr()))
+		"client {\n template {\n vault_default_lease_duration = \"1s\"\n }\n users {\n dynamic_user_min = %d\n dynamic_user_max = %d\n }\n}\n",
+		v.Addr(), vaultUser, vaultUser+vaultUsers-1))
 	a = harness.Start(t, cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1",
 		"-data-dir=" + filepath.Join(dir, "d"), "-config=" + cfg}})
 	for _, name := range []string{dir, filepath.Dir(dir)} { // for the user of the task
@@ -126,6 +145,26 @@ func vaultAgent(t *testing.T, v *testvault.Vault) (a *cluster.Agent, dir string)
 		return err == nil && node.Attributes["vault.version"] != ""
 	})
 	return a, dir
+}
+
+// tokenOfUser checks the token of task boxed, whose file belongs to its dynamic user, and that task plain has none. dir is that of
+// the allocation.
+func tokenOfUser(t *testing.T, dir string) {
+	t.Helper()
+	var file unix.Stat_t
+	if err := unix.Stat(filepath.Join(dir, "boxed", "secrets", "vault_token"), &file); err != nil {
+		t.Fatal(err)
+	}
+	if file.Uid < vaultUser || file.Uid >= vaultUser+vaultUsers || file.Mode&0o7777 != 0o640 {
+		t.Errorf("the token of the task in the sandbox has owner %d and mode %o", file.Uid, file.Mode&0o7777)
+	}
+	harness.Within(t, harness.Patience, "the task in the sandbox reads its token and its secret", func() bool {
+		text, err := os.ReadFile(filepath.Join(dir, "alloc", "logs", "boxed.stdout.0"))
+		return err == nil && string(text) == "token one\n"
+	})
+	if err := unix.Stat(filepath.Join(dir, "plain", "secrets", "vault_token"), &file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the token of a task with disable_file: %v", err)
+	}
 }
 
 // TestVault_Templates renders secrets of Vault in the real sandbox of exec2 and of the client, with the tokens of the tasks. The
@@ -167,6 +206,7 @@ func TestVault_Templates(t *testing.T) {
 		})
 	}
 	want("one")
+	tokenOfUser(t, filepath.Join(dir, "d", "alloc", al.ID))
 	put("two")
 	want("two")
 	tokens := v.Tokens()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -224,6 +225,9 @@ func TestVault(t *testing.T) {
 	w.trust()
 	al := w.running("shop", "t", 1)
 	token := w.token(al, "t")
+	if info, err := os.Stat(w.path(al, "t", "secrets", "vault_token")); err != nil || info.Mode() != 0o640 || info.Sys().(*syscall.Stat_t).Uid != 0 {
+		t.Errorf("the file of the token: %v, %v, want mode 0640 and owner root", info, err)
+	}
 	root := w.client(w.v.Root())
 	for _, path := range []string{"secret/data/default/shop/db", "secret/data/default/other/db"} {
 		if _, err := root.Logical().Write(path, map[string]any{"data": map[string]any{"k": "v"}}); err != nil {
