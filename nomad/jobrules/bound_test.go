@@ -62,7 +62,41 @@ func bombs() map[string]*nomad.Job {
 		})
 	})
 	addLists(add)
+	addVault(add)
 	return out
+}
+
+// addVault adds jobs with hostile vault and secret blocks.
+func addVault(add func(name string, groups int, change func(*nomad.Job))) {
+	long := strings.Repeat("\x1b", 1<<20)
+	add("vault block", 500, func(j *nomad.Job) {
+		v := &nomad.Vault{Role: long, Namespace: long, Cluster: long, ChangeMode: long, ChangeSignal: long}
+		for _, tg := range j.TaskGroups {
+			tg.Tasks[0].Vault = v
+		}
+	})
+	add("secret blocks", 500, func(j *nomad.Job) {
+		all := repeated(100, func(i int) *nomad.Secret { return &nomad.Secret{Name: "a", Provider: "vault", Path: "a"} })
+		for _, tg := range j.TaskGroups {
+			tg.Tasks[0].Secrets = all
+		}
+	})
+	add("many secret blocks", 1, func(j *nomad.Job) {
+		j.TaskGroups[0].Tasks[0].Secrets = repeated(100_000, func(int) *nomad.Secret { return &nomad.Secret{} })
+	})
+	for _, provider := range []string{"vault", "nomad", "plugin", long} {
+		add("texts of a secret block of "+provider[:1], 1, func(j *nomad.Job) {
+			j.TaskGroups[0].Tasks[0].Secrets = []*nomad.Secret{{Name: long, Provider: provider, Path: long, Config: map[string]any{long: long},
+				Env: map[string]string{long: long}}}
+		})
+		add("keys of a secret block of "+provider[:1], 1, func(j *nomad.Job) {
+			s := &nomad.Secret{Name: "a", Provider: provider, Path: "a", Config: map[string]any{}, Env: map[string]string{}}
+			for i := range 100_000 {
+				s.Config[fmt.Sprint(i)], s.Env[fmt.Sprint(i)] = []any{nil}, long[:1]
+			}
+			j.TaskGroups[0].Tasks[0].Secrets = []*nomad.Secret{s}
+		})
+	}
 }
 
 // addLists adds jobs with long lists.
@@ -124,6 +158,9 @@ func TestBombsAreCheap(t *testing.T) {
 					text = err.Error()
 				}
 				text += strings.Join(jobrules.Warnings(j), "\n")
+				for _, err := range jobrules.NeedsVault(j, nil) {
+					text += err.Error()
+				}
 			}
 			runtime.ReadMemStats(&after)
 			if n := after.TotalAlloc - before.TotalAlloc; n > maxBytes {
