@@ -12,10 +12,8 @@ import (
 // fastTemplates makes templates read secrets without a lease again after a second.
 const fastTemplates = "client {\n template {\n vault_default_lease_duration = \"1s\"\n}\n}\n"
 
-// secretTask is vaultTask with secret blocks and a template. It also prints a line at each start if the secrets of store are in
-// its environment.
-func secretTask(job, name, block, more string) string {
-	const blocks = `
+// secretBlocks are the blocks of a task with the secrets of store, of a job.
+const secretBlocks = `
 secret "db" {
   provider = "vault"
   path     = "secret/data/default/%[1]s/fixed"
@@ -40,7 +38,11 @@ template {
   data = "{{ with secret \"secret/data/default/%[1]s/live\" }}{{ .Data.data.pass }}{{ end }}"
 }
 `
-	task := vaultTask(name, block, fmt.Sprintf(blocks, job)+more)
+
+// secretTask is vaultTask with secret blocks and a template. It also prints a line at each start if the secrets of store are in
+// its environment.
+func secretTask(job, name, block, more string) string {
+	task := vaultTask(name, block, fmt.Sprintf(secretBlocks, job)+more)
 	return strings.Replace(task, "trap ", `[ \"$FIXED\" = \"fixed user\" ] && echo secrets; trap `, 1)
 }
 
