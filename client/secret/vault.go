@@ -41,11 +41,13 @@ func (n *Node) vault(ctx context.Context, t *Task, s *nomad.Secret) (map[string]
 		return nil, fmt.Errorf("Cannot read %s: the task has no token of Vault yet", at)
 	}
 	found, err := n.read(ctx, token, t.VaultNamespace, at)
-	if isDenied(err) && t.Token.Rejected(ctx, token) {
+	if hasStatus(err, http.StatusForbidden) && t.Token.Rejected(ctx, token) {
 		found, err = n.read(ctx, t.Token.Secret(), t.VaultNamespace, at)
 	}
 	switch {
-	case isDenied(err):
+	case !at.v2 && (hasStatus(err, http.StatusForbidden, http.StatusBadRequest) || errors.As(err, new(*missing))) && n.needsData(ctx, t, at):
+		return nil, final{wrongEngine(at, "a secret of the KV engine, version 2", nomad.SecretEngineKV2)}
+	case hasStatus(err, http.StatusForbidden):
 		return nil, fmt.Errorf("Cannot read %s: Vault denied the request: the policies of the task's token do not allow it: add the right to "+
 			"a policy of the role in Vault", at)
 	case err != nil && !errors.As(err, new(final)) && !errors.As(err, new(*missing)):
@@ -54,10 +56,26 @@ func (n *Node) vault(ctx context.Context, t *Task, s *nomad.Secret) (map[string]
 	return found, err
 }
 
-// isDenied reports whether Vault answered 403.
-func isDenied(err error) bool {
+// needsData reports whether a path lacks the "data/" of a KV engine of version 2. Vault denies or refuses such a request,
+// or has nothing at the path.
+func (n *Node) needsData(ctx context.Context, t *Task, at *location) bool {
+	return dataPath(ctx, n.client(t.Token.Secret(), t.VaultNamespace), at.path) != at.path
+}
+
+// wrongEngine is the error for a block with the engine of another version.
+func wrongEngine(at *location, what, engine string) error {
+	return fmt.Errorf("secret %q: %s is %s: set engine = %q in its config block", at.name, at, what, engine)
+}
+
+// client returns a client in the namespace of a job, "" for that of the cluster.
+func (n *Node) client(token, namespace string) *api.Client {
+	return n.Vault.Client(token, cmp.Or(namespace, n.Vault.Settings().Namespace))
+}
+
+// hasStatus reports whether Vault answered with one of the statuses.
+func hasStatus(err error, list ...int) bool {
 	var status *api.ResponseError
-	return errors.As(err, &status) && status.StatusCode == http.StatusForbidden
+	return errors.As(err, &status) && slices.Contains(list, status.StatusCode)
 }
 
 // location is the path of a secret block.
@@ -84,7 +102,7 @@ func parsePath(s *nomad.Secret) (*location, error) {
 
 // read reads a secret once.
 func (n *Node) read(ctx context.Context, token, namespace string, at *location) (map[string]string, error) {
-	client := n.Vault.Client(token, cmp.Or(namespace, n.Vault.Settings().Namespace))
+	client := n.client(token, namespace)
 	path := at.path
 	if at.v2 {
 		path = dataPath(ctx, client, path)
@@ -103,11 +121,11 @@ func (n *Node) read(ctx context.Context, token, namespace string, at *location) 
 	case at.v2 && !nested && versioned: // deleted
 		return nil, &missing{at.String()}
 	case at.v2 && !nested:
-		return nil, final{fmt.Errorf("secret %q: %s is not a secret of the KV engine, version 2: set engine = \"kv\"", at.name, at)}
+		return nil, final{wrongEngine(at, "not a secret of the KV engine, version 2", nomad.SecretEngineKV)}
 	case at.v2:
 		items = inner
 	case nested && versioned:
-		return nil, final{fmt.Errorf("secret %q: %s is a secret of the KV engine, version 2: set engine = \"kv_v2\"", at.name, at)}
+		return nil, final{wrongEngine(at, "a secret of the KV engine, version 2", nomad.SecretEngineKV2)}
 	}
 	return plain(items), nil
 }

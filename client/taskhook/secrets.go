@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -43,7 +42,7 @@ func (h *secretsHook) Prestart(ctx context.Context, req *TaskPrestartRequest, re
 		return nil
 	}
 	if h.node == nil {
-		return errors.New("secrets: this client has no providers of secrets")
+		return errors.New("this client has no providers of secrets")
 	}
 	task := h.task(req)
 	if !req.Running {
@@ -82,9 +81,9 @@ func (h *secretsHook) fetch(ctx context.Context, t *secret.Task) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, new(*secret.Spent)): // as for a template
-		return &Fault{Type: nomad.TaskKilling, Err: fmt.Errorf("secrets: %w", err)}
+		return &Fault{Type: nomad.TaskKilling, Err: err}
 	case err != nil:
-		return fmt.Errorf("secrets: %w", err)
+		return err
 	}
 	h.control.SetSecrets(values)
 	h.fetched = true
