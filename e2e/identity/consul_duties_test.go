@@ -70,6 +70,8 @@ func TestConsul_Pause(t *testing.T) {
 	first := secrets(c)
 	setPause(t, a, al, "run")
 	harness.Within(t, harness.Patience, "the task runs", state("running"))
+	output := filepath.Join(dir, "d", "alloc", al.ID, "alloc", "logs", "t.stdout.0")
+	harness.FileText(t, output) // a pause could kill the process before it prints
 	setPause(t, a, al, "pause")
 	harness.Within(t, harness.Patience, "the task is paused", state("pending"))
 	if err := a.Kill(); err != nil {
@@ -95,7 +97,6 @@ func TestConsul_Pause(t *testing.T) {
 	if live := secrets(c); slices.Contains(first, now) || !slices.Contains(live, now) {
 		t.Errorf("the file of the resumed task has the first token: %t, one that Consul has: %t", slices.Contains(first, now), slices.Contains(live, now))
 	}
-	output := filepath.Join(dir, "d", "alloc", al.ID, "alloc", "logs", "t.stdout.0")
 	harness.Within(t, harness.Patience, "file and environment have the same token at each start", func() bool {
 		return harness.Content(t, output) == "same\nsame"
 	})
