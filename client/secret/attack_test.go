@@ -2,9 +2,15 @@ package secret
 
 import (
 	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/internal/landlock"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/taskenv"
 )
@@ -58,5 +64,56 @@ func TestFetch_HostilePath(t *testing.T) {
 				t.Errorf("%s %q: %q, %v", block.Provider, path, got, err)
 			}
 		}
+	}
+}
+
+// The directory has files that are not programs, and one that would run as root. Abstract sockets of the machine cannot be
+// reached, and no descriptor of the agent is inherited.
+func TestPlugin_HostileFiles(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	n := newNode(t)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(syscall.Mkfifo(filepath.Join(n.dir, "fifo"), 0o755))
+	must(os.Chmod(filepath.Join(n.dir, "fifo"), 0o755))
+	must(syscall.Mknod(filepath.Join(n.dir, "zero"), syscall.S_IFCHR|0o755, 1<<8|5))
+	l, err := net.Listen("unix", filepath.Join(n.dir, "socket"))
+	must(err)
+	defer l.Close()
+	n.script("foreign", `echo '{"result": {}}'`)
+	must(os.Chown(filepath.Join(n.dir, "foreign"), 84000, 84000))
+	must(os.Link(filepath.Join(n.dir, "foreign"), filepath.Join(n.dir, "linked")))
+	for _, name := range []string{"fifo", "zero", "socket", "foreign", "linked", ".", "..", "../secrets/foreign", "a\x00b"} {
+		if got, err := n.fetch(name, nil); err == nil {
+			t.Errorf("%q: %q", name, got)
+		}
+	}
+	if got := n.plugins.Fingerprint(t.Context()); len(got) != 2 {
+		t.Errorf("Fingerprint() = %v", got)
+	}
+
+	abstract, err := net.Listen("unix", "@open-nomad-secret-plugin-test")
+	must(err)
+	defer abstract.Close()
+	self, err := os.ReadFile("/proc/self/exe")
+	must(err)
+	name := filepath.Join(n.dir, "own")
+	must(os.WriteFile(name, self, 0o755))
+	must(os.Chmod(name, 0o755|os.ModeSetuid|os.ModeSetgid))
+	got, err := n.fetch("own", nil)
+	abi, aerr := landlock.ABI()
+	must(aerr)
+	if err != nil || got["s.uid"] == "0" || got["s.reached"] != "false" && abi >= landlock.ABIScopes {
+		t.Errorf("a setuid plugin: %q, %v", got, err)
+	}
+	// 0, 1, 2, that of the directory, and those of the runtime: its epoll and an eventfd.
+	if count, err := strconv.Atoi(got["s.descriptors"]); err != nil || count > 7 {
+		t.Errorf("descriptors: %q", got["s.descriptors"])
 	}
 }
