@@ -55,7 +55,7 @@ var errJSONVars = errors.New("Invalid job options: a JSON jobspec has no input v
 type namespaces struct{ consul, vault string }
 
 func (n *namespaces) declareVault(f *term.Flags) {
-	f.StringVar(&n.vault, "vault-namespace", "", "The Vault `namespace`. Servers without Vault reject the job.")
+	f.StringVar(&n.vault, "vault-namespace", "", "The Vault `namespace`. The servers refuse the job: namespaces need Nomad Enterprise.")
 }
 
 func (n *namespaces) declareConsul(f *term.Flags) {
