@@ -46,7 +46,7 @@ func (h *secretsHook) Prestart(ctx context.Context, req *TaskPrestartRequest, re
 	}
 	task := h.task(req)
 	if !req.Running {
-		return h.fetch(ctx, task)
+		return secretsFault(h.fetch(ctx, task))
 	}
 	// The Background function runs until the process ends. What it has begun here ends with it.
 	run, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -80,8 +80,6 @@ func (h *secretsHook) fetch(ctx context.Context, t *secret.Task) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.As(err, new(*secret.Spent)): // as for a template
-		return &Fault{Type: nomad.TaskKilling, Err: err}
 	case err != nil:
 		return err
 	}
@@ -90,19 +88,34 @@ func (h *secretsHook) fetch(ctx context.Context, t *secret.Task) error {
 	return nil
 }
 
-// retry fetches the values of a running task until that succeeds or ctx ends.
+// secretsFault chooses the event of an error. As for templates, too many failed reads are a kill.
+func secretsFault(err error) error {
+	if errors.As(err, new(*secret.Spent)) {
+		return &Fault{Type: nomad.TaskKilling, Err: err}
+	}
+	return err
+}
+
+// retry fetches the values of a running task until that succeeds or ctx ends. It adds an event for each new reason.
 func (h *secretsHook) retry(ctx context.Context, t *secret.Task) {
 	pauses := backoff.Backoff{Min: time.Second, Max: time.Minute}
-	reported := ""
+	reported := "" // during a fetch used by Waits, else here
+	report := func(reason string) {
+		if reason != reported {
+			reported = reason
+			h.control.Emit(&nomad.TaskEvent{Type: nomad.TaskHookMessage, Message: reason + ". The task runs on, and this is repeated"})
+		}
+	}
+	t.Waits = report
 	for {
 		err := h.fetch(ctx, t)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		if text := err.Error(); text != reported {
-			reported = text
-			h.control.Emit(&nomad.TaskEvent{Type: nomad.TaskHookMessage, Message: text + ". The task runs on, and this is repeated"})
+		if spent := (*secret.Spent)(nil); errors.As(err, &spent) {
+			err = spent.Err
 		}
+		report(err.Error())
 		if pauses.Wait(ctx) != nil {
 			return
 		}
