@@ -40,21 +40,25 @@ func (e *Env) Redact(text string) string {
 	slices.SortFunc(all, func(a, b private) int { // a value can contain another
 		return cmp.Or(cmp.Compare(len(b.value), len(a.value)), cmp.Compare(a.shown, b.shown))
 	})
+	// One pass with all of them: a task can have many secrets, and an error much text.
+	var pairs []string
 	for _, p := range all {
 		if len(p.value) < minRedacted || len(p.value) > len(text) {
 			continue
 		}
 		for _, form := range written(p.value) {
-			text = strings.ReplaceAll(text, form, p.shown)
+			pairs = append(pairs, form, p.shown)
 		}
 	}
-	return text
+	return strings.NewReplacer(pairs...).Replace(text)
 }
 
 // written returns the forms in which a text contains a value. None is shorter than the value.
 func written(value string) []string {
 	quoted := strconv.Quote(value)
-	return []string{value, quoted[1 : len(quoted)-1], url.QueryEscape(value), url.PathEscape(value)}
+	forms := []string{value, quoted[1 : len(quoted)-1], url.QueryEscape(value), url.PathEscape(value)}
+	slices.Sort(forms)
+	return slices.Compact(forms)
 }
 
 // tokenNames are the beginnings of the names of variables in which hooks give a task its tokens.

@@ -1,8 +1,10 @@
 package taskenv_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/nomad/taskenv"
 )
@@ -96,5 +98,25 @@ func TestRedact_Forms(t *testing.T) {
 				t.Errorf("%s.Redact(%q) = %q, want %q", by, in, got, want)
 			}
 		}
+	}
+}
+
+// A job with many secrets and an error with much text cost the client little.
+func TestRedact_Cost(t *testing.T) {
+	b := taskenv.New(subject())
+	values := map[string]string{}
+	for i := range 1000 {
+		values[fmt.Sprintf("a.k%d", i)] = fmt.Sprintf("value-%d-/abcdefgh", i)
+	}
+	b.SetSecrets(values)
+	text := strings.Repeat("value-", 1<<20/6)
+	begun := time.Now()
+	if got := b.Redact(text + "value-7-%2Fabcdefgh"); got != text+"<secret.a.k7>" {
+		t.Errorf("Redact() ends with %q", got[len(got)-40:])
+	}
+	if took := time.Since(begun); took > 3*time.Second { // 0.1 s on a machine with nothing else to do
+		t.Errorf("took %v", took)
+	} else {
+		t.Logf("took %v", took)
 	}
 }
