@@ -105,7 +105,7 @@ func TestConsulPause(t *testing.T) {
 
 	f.setPause(al, "pause")
 	f.rests("paused", names, resting("blue"))
-	one = f.again(one)
+	f.again(one)
 	f.rests("agent restarted while paused", names, resting("blue"))
 	harness.Run(t, f.Server, pauseJob("green", ""))
 	f.rests("updated in place while paused", names, resting("green"))

@@ -171,7 +171,8 @@ func (p *Proxy) try(ctx context.Context, req *request, secret string) (*api.Resp
 	if req.method == http.MethodPut {
 		out.BodyBytes = bytes.Clone(req.body)
 	}
-	return client.RawRequestWithContext(ctx, out) //nolint:staticcheck // no other function sends any path
+	//lint:ignore SA1019 no other function of the library sends any path
+	return client.RawRequestWithContext(ctx, out)
 }
 
 // fail answers as Vault does.
