@@ -104,7 +104,7 @@ func (w *vaultWorld) stored(alloc *nomad.Allocation) int {
 }
 
 // TestVault checks the token of a task over a restart of the agent, and its end with the allocation: at once, and after Vault
-// was away at the end.
+// was down at the end.
 func TestVault(t *testing.T) {
 	for _, tc := range []struct {
 		name string

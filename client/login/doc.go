@@ -1,7 +1,12 @@
-// Package login has what the logins of workloads share, whatever product they log in to: the secret of a token (Secret), the
-// causes and the pauses of failed logins (Failure, Retry), the limit of requests (Requests), and the logouts of tokens that
-// are no longer needed (Logouts). The products are Consul (client/consul/token) and Vault (client/vault/token). The package
-// makes no request itself, and has no code of a product.
+// Package login has the parts that logins of workloads to Consul (client/consul/token) and to Vault (client/vault/token)
+// share. It makes no request itself, and has no code of a product:
+//
+//	Secret          the secret of a token, which cannot be printed
+//	Failure, Retry  the causes of failed logins, and the pauses after them
+//	Requests        the limit of requests that run at a time
+//	Logouts         the logouts of tokens that are no longer needed
+//
+// The life of a token in Logouts:
 //
 //	Add ──due──▶ Logout ──done, expired, or after a day──▶ Forget
 //	               ▲  │

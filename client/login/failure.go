@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/backoff"
 )
 
-// Failure is a failed request for a token, in words that show nothing secret.
+// Failure is a failed request for a token. Its text contains no secret.
 type Failure struct {
 	Cause    string
 	Refused  bool // a retry alone does not help
@@ -79,7 +79,7 @@ func (r *Retry) Report(f *Failure) bool {
 	return !seen
 }
 
-// Recovered forgets the reported causes. It reports whether there were any.
+// Recovered reports whether causes were reported since the last success, and removes them.
 func (r *Retry) Recovered() bool {
 	defer clear(r.reported)
 	return len(r.reported) > 0

@@ -241,7 +241,7 @@ func (p *Plugins) piped(ctx context.Context, run *process.Plugin, to [2]io.Write
 		reads, writes, run.Stdio[i+1] = append(reads, r), append(writes, end), end
 		copies.Go(func() {
 			defer r.Close()
-			_, _ = io.Copy(w, r) // the writers never fail, and the end of the pipe is no error
+			_, _ = io.Copy(w, r) // the writers never fail, and the end of the pipe is not an error
 		})
 	}
 	return p.confiner.ConfinePlugin(ctx, run)

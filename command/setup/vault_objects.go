@@ -203,7 +203,7 @@ func (v *vaultSetup) enable(ctx context.Context) error {
 	return nil
 }
 
-// notMounted reports whether an answer says that nothing is mounted at a path. Any other error is a failure.
+// notMounted reports whether an answer means that nothing is mounted at a path. Any other error is a failure.
 func notMounted(err error) bool {
 	return statusOf(err) == http.StatusNotFound ||
 		statusOf(err) == http.StatusBadRequest && strings.Contains(errorsOf(err), "no auth engine at")

@@ -94,7 +94,7 @@ func TestVault_ChangeModes(t *testing.T) {
 		t.Errorf("event %q, want %q", e.DisplayMessage, want)
 	}
 
-	// Vault is away for longer than the lease: the tasks run on.
+	// Vault is down for longer than the lease: the tasks run on.
 	w.set(testvault.Mode{Refuse: true})
 	w.v.Advance(time.Minute)
 	harness.Within(t, harness.Patience, "the tokens have ended", func() bool { return len(w.v.Tokens()) == 0 })

@@ -186,7 +186,7 @@ func TestVault_Duties(t *testing.T) {
 	}
 }
 
-// TestVault_Collected checks that the tokens of an allocation that ended while Vault was away are revoked when Vault returns,
+// TestVault_Collected checks that the tokens of an allocation that ended while Vault was down are revoked when Vault returns,
 // by an agent that was killed and restarted after the collection.
 func TestVault_Collected(t *testing.T) {
 	t.Parallel() // it mostly waits

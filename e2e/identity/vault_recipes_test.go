@@ -43,7 +43,7 @@ func TestVault_Recipes(t *testing.T) {
 			}
 			if tc.refused != "" {
 				harness.Run(t, w.a, vaultJob(tc.refused, vaultTask("t", block, "")))
-				w.says(tc.refused, "t", `claim "`+tc.refusedClaim+`" of the identity does not match bound_claims`)
+				w.waitsWith(tc.refused, "t", `claim "`+tc.refusedClaim+`" of the identity does not match bound_claims`)
 				harness.StopAndWait(t, w.a, tc.refused, 1)
 			}
 			w.none()

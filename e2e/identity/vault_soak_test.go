@@ -72,7 +72,7 @@ func (k *vaultSoak) start() {
 	t := k.t
 	t.Helper()
 	k.vault = testvault.Start(t, testvault.Config{})
-	k.vault.Expect("unknown token") // tokens end while Vault is away
+	k.vault.Expect("unknown token") // tokens end while Vault is down
 	dir := harness.TempDir(t)
 	cfg := filepath.Join(dir, "vault.hcl")
 	harness.WriteFile(t, cfg, harness.TestDrivers+fmt.Sprintf(

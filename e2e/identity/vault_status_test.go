@@ -82,7 +82,7 @@ func TestVault_Tokens(t *testing.T) {
 	harness.Run(t, w.a, vaultJob("waits", vaultTask("t", `role = "later"`, "")))
 	harness.Run(t, w.a, strings.Replace(vaultJob("hidden", vaultTask("t", "", "")), "{\n", "{\n namespace = \"other\"\n", 1))
 	w.running("shop", "t", 1)
-	w.says("waits", "t", `role "later"`)
+	w.waitsWith("waits", "t", `role "later"`)
 	harness.Within(t, harness.Patience, "two tokens", func() bool { return len(w.v.Tokens()) == 2 })
 	node := harness.NodeID(t, client)
 	check := func(name, url, secret string, status int, want ...string) {

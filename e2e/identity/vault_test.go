@@ -176,8 +176,8 @@ func (w *onVault) alloc(job, id string) *api.AllocationListStub {
 	return nil
 }
 
-// says waits until a task that has not started has an event with a text.
-func (w *onVault) says(job, task, text string) {
+// waitsWith waits until a task that has not started has an event with a text.
+func (w *onVault) waitsWith(job, task, text string) {
 	w.t.Helper()
 	var got []string
 	defer func() {
@@ -221,7 +221,7 @@ func TestVault(t *testing.T) {
 	plain := "task \"plain\" {\n driver = \"raw_exec\"\n config {\n command = \"/bin/sh\"\n" +
 		" args = [\"-c\", \"[ -z \\\"$VAULT_TOKEN\\\" ] && echo none; exec sleep 600\"]\n}\n resources {\n cpu = 10\n memory = 10\n}\n}\n"
 	harness.Run(t, w.a, vaultJob("shop", vaultTask("t", "", ""), plain))
-	w.says("shop", "t", "Vault")
+	w.waitsWith("shop", "t", "Vault")
 	w.trust()
 	al := w.running("shop", "t", 1)
 	token := w.token(al, "t")
@@ -287,7 +287,7 @@ func TestVault_Refused(t *testing.T) {
 			w.t = t
 			tc.fails()
 			harness.Run(t, w.a, vaultJob(tc.name, vaultTask("t", tc.block, "")))
-			w.says(tc.name, "t", tc.event)
+			w.waitsWith(tc.name, "t", tc.event)
 			tc.mend()
 			if al := w.running(tc.name, "t", 1); slices.Contains(harness.Events(al, "t"), "Task hook failed") || al.TaskStates["t"].Failed {
 				t.Errorf("events %q", harness.Events(al, "t"))
@@ -299,7 +299,7 @@ func TestVault_Refused(t *testing.T) {
 	w.t = t
 	w.set(testvault.Mode{Refuse: true})
 	harness.Run(t, w.a, vaultJob("stopped", vaultTask("t", "", "")))
-	w.says("stopped", "t", "Vault")
+	w.waitsWith("stopped", "t", "Vault")
 	began := time.Now()
 	harness.StopAndWait(t, w.a, "stopped", 1)
 	if took := time.Since(began); took > 15*time.Second {

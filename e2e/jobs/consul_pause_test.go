@@ -96,7 +96,7 @@ func TestConsulPause(t *testing.T) {
 	harness.Run(t, f.Server, pauseJob("blue", ""))
 	names := f.running(map[string]string{}, 1)
 	al := harness.OnlyAlloc(t, f.Server, "duty")
-	// The process of the check is away with the task, so that its TTL ends.
+	// The process of the check ends with the task, so that its TTL ends.
 	resting := func(tag string) string { return fmt.Sprintf("a-group-g-web-80[%s][script=critical]", tag) }
 	serving := func(tag string) []string {
 		return []string{fmt.Sprintf("a-group-g-web-80[%s][script=passing]", tag), fmt.Sprintf("a-t-side-[%s][script=passing]", tag)}
@@ -133,7 +133,7 @@ func TestConsulPause(t *testing.T) {
 	harness.Await(t, f.Server, "duty", "complete", 1)
 }
 
-// TestConsulPause_AgentKilled checks that the next agent removes the services of a task that was paused while Consul was away.
+// TestConsulPause_AgentKilled checks that the next agent removes the services of a task that was paused while Consul was down.
 func TestConsulPause_AgentKilled(t *testing.T) {
 	t.Parallel() // it waits for a minute until leftovers are removed
 	harness.NeedsRoot(t)

@@ -15,7 +15,7 @@ var environment sync.Mutex
 const variables = "VAULT_"
 
 // newAPIClient is api.NewClient for an environment with malformed variables too. The library fails because of them, although
-// the client has settings of its own. It cannot be told to ignore the environment, so they are removed meanwhile. Only
+// the client has settings of its own. It has no option to ignore the environment, so they are removed during the call. Only
 // this case changes the environment of the process. It is restored at once.
 func newAPIClient(cfg *api.Config) (*api.Client, error) {
 	if client, err := api.NewClient(cfg); err == nil {
@@ -34,5 +34,5 @@ func newAPIClient(cfg *api.Config) (*api.Client, error) {
 	return api.NewClient(cfg)
 }
 
-// unwrapped asks Vault for answers that are not wrapped, whatever VAULT_WRAP_TTL says.
+// unwrapped asks Vault for answers that are not wrapped, whatever the value of VAULT_WRAP_TTL.
 func unwrapped(_, _ string) string { return "" }

@@ -1,8 +1,8 @@
 // Package vault is the connection to clusters of Vault and OpenBao. Everything in this program that talks to Vault for
 // nodes and workloads uses it.
 //
-// A cluster has no token of its own: each caller gives the one of its workload, or none. Nothing of the environment, the
-// home directory or the token files of this agent reaches a request. Only the variables of HTTP proxies do.
+// A cluster has no token of its own: each caller passes the token of its workload, or none. No variable, file of the home
+// directory or token file of this agent affects a request. The only exceptions are the variables of HTTP proxies.
 //
 // An answer is at most 4 MiB, and a redirect is an error, since the library would send the token along. A failed request
 // is repeated twice, within the time limit of the caller. Redact removes the text of an answer from an error, because

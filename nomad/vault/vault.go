@@ -1,5 +1,5 @@
-// Package vault has what servers know of clusters of Vault and OpenBao: whether jobs may use a cluster, and the identity
-// with which its tasks log in. The servers never send a request to Vault for a job.
+// Package vault has the part of a server's configuration about clusters of Vault and OpenBao: whether jobs may use a
+// cluster, and the identity with which tasks log in. The servers never send a request to Vault for a job.
 //
 // The package starts no goroutine.
 package vault
@@ -14,7 +14,7 @@ import (
 // DefaultCluster is the name of the cluster that jobs can use.
 const DefaultCluster = "default"
 
-// Cluster is what the configuration of a server says about a cluster.
+// Cluster is a cluster in the configuration of a server.
 type Cluster struct {
 	Enabled bool // otherwise jobs with a vault block are refused
 	// DefaultIdentity is the identity of tasks that do not have one for the cluster. Its name is not set. nil adds none.

@@ -112,7 +112,7 @@ func (a *attempts) login(ctx context.Context) *login.Failure {
 
 // check looks the token up.
 func (a *attempts) check(ctx context.Context) *login.Failure {
-	t, _ := a.s.held()
+	t, _ := a.s.newest()
 	l, err := a.s.m.node.lookup(ctx, t)
 	if err == nil {
 		a.s.accepted(t, &l)
@@ -132,7 +132,7 @@ func (a *attempts) check(ctx context.Context) *login.Failure {
 
 // renew extends the life of the token.
 func (a *attempts) renew(ctx context.Context) *login.Failure {
-	t, old := a.s.held()
+	t, old := a.s.newest()
 	l, err := a.s.m.node.renew(ctx, t, old.lease)
 	if err == nil {
 		l.fixed = l.fixed || !l.extends(old)

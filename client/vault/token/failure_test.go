@@ -78,7 +78,7 @@ func TestFailures(t *testing.T) {
 				_, stop := g.Watch("web")
 				defer stop()
 				pass(10 * time.Minute)
-				got := w.told()
+				got := w.reported()
 				every := "1m0s"
 				if c.fault != "" {
 					every = "5m0s"
@@ -97,7 +97,7 @@ func TestFailures(t *testing.T) {
 				if pass(c.within); g.Secret("web")() == "" {
 					t.Fatal("no token after the cause is gone")
 				}
-				if got := w.told(); len(got) != 1 || got[0] != "web: Login to Vault succeeded" || g.Status()[0].Error != "" {
+				if got := w.reported(); len(got) != 1 || got[0] != "web: Login to Vault succeeded" || g.Status()[0].Error != "" {
 					t.Errorf("events %q, want one about the success", got)
 				}
 			})
@@ -115,11 +115,11 @@ func TestNoIdentity(t *testing.T) {
 		_, stop := g.Watch("web")
 		defer stop()
 		pass(time.Second)
-		if got := w.told(); len(got) != 1 || !strings.Contains(got[0], `has no identity "vault_default": set default_identity in the vault block of the servers`) {
+		if got := w.reported(); len(got) != 1 || !strings.Contains(got[0], `has no identity "vault_default": set default_identity in the vault block of the servers`) {
 			t.Errorf("events %q", got)
 		}
 		pass(5 * time.Hour)
-		if got := w.told(); len(got) != 0 || w.vault.Calls(loginCall) != 0 {
+		if got := w.reported(); len(got) != 0 || w.vault.Calls(loginCall) != 0 {
 			t.Errorf("more events %q, or a login", got)
 		}
 		if g.Update(alloc("web")) {

@@ -328,8 +328,8 @@ func none(t *testing.T, tokens <-chan token.Token) {
 	}
 }
 
-// told returns the events since the last call.
-func (w *world) told() []string {
+// reported returns the events since the last call.
+func (w *world) reported() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := w.events

@@ -82,7 +82,7 @@ func TestRenewal_Outage(t *testing.T) {
 				if g.Secret("web")() != first.Secret.Reveal() {
 					t.Error("another token after an outage that was shorter than the lease")
 				}
-				if got := w.told(); len(got) != 0 {
+				if got := w.reported(); len(got) != 0 {
 					t.Errorf("events %q", got)
 				}
 			})
@@ -109,7 +109,7 @@ func TestOutage_Long(t *testing.T) {
 		if got := w.vault.Tokens(); second.Secret.Reveal() == first.Secret.Reveal() || !slices.Equal(got, []string{second.Secret.Reveal()}) {
 			t.Errorf("%d tokens in Vault", len(got))
 		}
-		if got := w.told(); len(got) != 2 || !strings.Contains(got[0], "Vault is unreachable") || got[1] != "web: Login to Vault succeeded" {
+		if got := w.reported(); len(got) != 2 || !strings.Contains(got[0], "Vault is unreachable") || got[1] != "web: Login to Vault succeeded" {
 			t.Errorf("events %q", got)
 		}
 		if pass(2 * time.Minute); w.stored(t) != 1 {
@@ -188,7 +188,7 @@ func TestFixed(t *testing.T) {
 				if n := w.vault.Calls(renewCall); n > c.renewals {
 					t.Errorf("%d renewals in 10 hours, want at most %d", n, c.renewals)
 				}
-				if got := w.told(); c.event == "" && len(got) != 0 || c.event != "" && (len(got) != 1 || !strings.Contains(got[0], c.event)) {
+				if got := w.reported(); c.event == "" && len(got) != 0 || c.event != "" && (len(got) != 1 || !strings.Contains(got[0], c.event)) {
 					t.Errorf("events %q, want %q", got, c.event)
 				}
 				if name == "maximum" && len(w.vault.Tokens()) > 1 { // a login within the last minute
@@ -458,7 +458,7 @@ func TestStop_DuringLogin(t *testing.T) {
 		defer stop()
 		pass(4500 * time.Millisecond)
 		g.stop()
-		if got := w.told(); len(got) != 0 || w.stored(t) != 1 {
+		if got := w.reported(); len(got) != 0 || w.stored(t) != 1 {
 			t.Errorf("events %q, %d tokens are stored", got, w.stored(t))
 		}
 		w.set("")
@@ -476,7 +476,7 @@ func TestStop_DuringLogin(t *testing.T) {
 		began := time.Now()
 		g.stopNode() // first, so that the task still waits
 		g.stopAlloc()
-		if took := time.Since(began); took > 1100*time.Millisecond || len(w.told()) != 0 {
+		if took := time.Since(began); took > 1100*time.Millisecond || len(w.reported()) != 0 {
 			t.Errorf("the stop of an agent took %s, or the task has an event", took)
 		}
 	})

@@ -17,7 +17,7 @@ type session struct {
 	m    *Manager
 	task string
 	wake wake.Signal // the session needs something
-	// verdicts wakes those who wait for a token, or for what Vault says about it.
+	// verdicts wakes those who wait for a token, or for the result of its look-up.
 	verdicts *wake.Broadcast
 	// spread is below 1 and random.
 	spread float64
@@ -134,8 +134,8 @@ func (s *session) run(ctx context.Context) {
 	}
 }
 
-// held returns the token and its life.
-func (s *session) held() (*state.VaultToken, life) {
+// newest returns the token and its life.
+func (s *session) newest() (*state.VaultToken, life) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	return s.token, s.life

@@ -43,7 +43,7 @@ func TestLogin(t *testing.T) {
 		if n := w.vault.Calls(loginCall); n != 1 {
 			t.Errorf("%d logins, want 1", n)
 		}
-		if got := w.told(); len(got) > 0 {
+		if got := w.reported(); len(got) > 0 {
 			t.Errorf("events %q", got)
 		}
 		again.end(t)
@@ -114,7 +114,7 @@ func TestTarget(t *testing.T) {
 		_, stop := g.Watch("web")
 		defer stop()
 		pass(time.Second)
-		if got := w.told(); len(got) != 1 || !strings.Contains(got[0], "does not accept the namespace") {
+		if got := w.reported(); len(got) != 1 || !strings.Contains(got[0], "does not accept the namespace") {
 			t.Errorf("events %q for a wrong namespace", got)
 		}
 		g.end(t)

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// vaultTimeout limits a request. It is longer than Timeout of internal/vault/readproxy, whose error says more.
+	// vaultTimeout limits a request. It is longer than Timeout of internal/vault/readproxy, whose error has more details.
 	vaultTimeout = 75 * time.Second
 	// sourceHeader has the source of a request.
 	sourceHeader = "X-Source"

@@ -45,7 +45,7 @@ func refusal(method, path string, query url.Values) string {
 	if strings.EqualFold(segments[0], "sys") && !systemPath(method, below) {
 		return noSys
 	}
-	// A namespace can stand before auth.
+	// A namespace can precede auth.
 	for i := range len(segments) - 2 {
 		if strings.EqualFold(segments[i], "auth") && strings.EqualFold(segments[i+1], "token") && !tokenPath(method, segments[i+2:]) &&
 			(method != http.MethodPut || path != renewSelf) {
