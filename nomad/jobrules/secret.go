@@ -53,7 +53,30 @@ func validateSecrets(t *nomad.Task, f *faults) {
 
 // refersToSecret reports whether a text has a reference to a secret.
 func refersToSecret(text string) bool {
-	return strings.Contains(strings.ReplaceAll(text, " ", ""), "${secret.")
+	return strings.Contains(text, "secret.") && strings.Contains(strings.ReplaceAll(text, " ", ""), "${secret.")
+}
+
+// secretsOfGroup returns a warning for each service of a group that refers to a secret. Secrets belong to tasks.
+func secretsOfGroup(tg *nomad.TaskGroup, at string) (out []string) {
+	for _, s := range tg.Services {
+		if slices.ContainsFunc(slices.Concat([]string{s.Name, s.Address}, s.Tags, s.CanaryTags), refersToSecret) || refersInMeta(s) {
+			out = append(out, fmt.Sprintf("%s: service %q refers to a secret, which stays as it is written: only services of tasks have secrets: "+
+				"move the service into a task", at, s.Name))
+		}
+		if len(out) == maxFaults {
+			break
+		}
+	}
+	return out
+}
+
+func refersInMeta(s *nomad.Service) bool {
+	for _, value := range s.Meta {
+		if refersToSecret(value) {
+			return true
+		}
+	}
+	return false
 }
 
 // secretFaults returns the errors of a secret block.

@@ -69,3 +69,16 @@ func TestSecrets_ServiceName(t *testing.T) {
 		t.Errorf("Validate() = %v", err)
 	}
 }
+
+// A reference to a secret in a service of a group stays as it is written, with a warning.
+func TestWarnings_SecretsOfGroup(t *testing.T) {
+	for text, warned := range map[string]bool{"v-${secret.a.k}": true, "${ secret.a.k }": true, "${NOMAD_JOB_ID}": false, "secret.a.k": false} {
+		j := sample("service")
+		j.TaskGroups[0].Services = []*nomad.Service{{Name: "web", Tags: []string{text}}}
+		jobrules.Canonicalize(j)
+		const want = `service "web" refers to a secret, which stays as it is written`
+		if got := strings.Join(jobrules.Warnings(j), "\n"); strings.Contains(got, want) != warned {
+			t.Errorf("Warnings(%q) = %q", text, got)
+		}
+	}
+}

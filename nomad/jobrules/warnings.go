@@ -23,6 +23,7 @@ func Warnings(j *nomad.Job) []string {
 		if len(tg.Services) > 0 && tg.ShutdownDelay == nil {
 			out = append(out, at+noDelay)
 		}
+		out = append(out, secretsOfGroup(tg, at)...)
 		for _, t := range tg.Tasks {
 			at := Place(j.ID, tg.Name, t.Name)
 			out = slices.Concat(out, warnings(t, at), noVaultBlock(t, at), vaultTemplates(t, at))
