@@ -21,12 +21,12 @@ func (n *Node) variable(ctx context.Context, t *Task, s *nomad.Secret) (map[stri
 	err := n.RPC.Call(ctx, "Variables.Read", &req, &resp)
 	switch {
 	case errors.Is(err, apierror.ErrPermissionDenied):
-		return nil, fmt.Errorf("Cannot read %s: the identity of the task has no right to read the variable: allow it with an ACL policy of "+
+		return nil, fmt.Errorf("cannot read %s: the identity of the task has no right to read the variable: allow it with an ACL policy of "+
 			"the job", name)
 	case err != nil && apierror.HTTPStatus(err) == 404:
 		return nil, &missing{name}
 	case err != nil:
-		return nil, fmt.Errorf("Cannot read %s: the servers do not answer, or with an error (status %d)", name, apierror.HTTPStatus(err))
+		return nil, fmt.Errorf("cannot read %s: the servers do not answer, or with an error (status %d)", name, apierror.HTTPStatus(err))
 	case resp.Data == nil:
 		return nil, &missing{name}
 	}

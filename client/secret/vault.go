@@ -38,7 +38,7 @@ func (n *Node) vault(ctx context.Context, t *Task, s *nomad.Secret) (map[string]
 	}
 	token := t.Token.Secret()
 	if token == "" {
-		return nil, fmt.Errorf("Cannot read %s: the task has no token of Vault yet", at)
+		return nil, fmt.Errorf("cannot read %s: the task has no token of Vault yet", at)
 	}
 	found, err := n.read(ctx, token, t.VaultNamespace, at)
 	if hasStatus(err, http.StatusForbidden) && t.Token.Rejected(ctx, token) {
@@ -48,10 +48,10 @@ func (n *Node) vault(ctx context.Context, t *Task, s *nomad.Secret) (map[string]
 	case !at.v2 && (hasStatus(err, http.StatusForbidden, http.StatusBadRequest) || errors.As(err, new(*missing))) && n.needsData(ctx, t, at):
 		return nil, final{wrongEngine(at, "a secret of the KV engine, version 2", nomad.SecretEngineKV2)}
 	case hasStatus(err, http.StatusForbidden):
-		return nil, fmt.Errorf("Cannot read %s: Vault denied the request: the policies of the task's token do not allow it: add the right to "+
+		return nil, fmt.Errorf("cannot read %s: Vault denied the request: the policies of the task's token do not allow it: add the right to "+
 			"a policy of the role in Vault", at)
 	case err != nil && !errors.As(err, new(final)) && !errors.As(err, new(*missing)):
-		return nil, fmt.Errorf("Cannot read %s: %w", at, vault.Redact(err))
+		return nil, fmt.Errorf("cannot read %s: %w", at, vault.Redact(err))
 	}
 	return found, err
 }

@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"strings"
 	"sync"
 	"time"
 )
@@ -16,11 +17,11 @@ type waiting struct {
 	reported string
 }
 
-// reason sets the reason.
+// reason sets the reason, which is an error. Its report begins with a capital letter.
 func (w *waiting) reason(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.text = text
+	w.text = strings.ToUpper(text[:1]) + text[1:]
 	if w.timer == nil {
 		w.timer = time.AfterFunc(quiet, w.late)
 	}
