@@ -2,6 +2,8 @@ package jobs_test
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -134,6 +136,7 @@ func TestSecrets(t *testing.T) {
 	if got := eventTexts(failed.TaskStates["t"]); !strings.Contains(got, reason) || strings.Contains(got, "leaked-by-plugin") {
 		t.Errorf("events %s, want %s", got, reason)
 	}
+	noneOnDisk(t, filepath.Join(dir, "data"))
 	harness.PurgeAll(t, a)
 	log, err := os.ReadFile(filepath.Join(dir, "agent.log"))
 	if err != nil || strings.Contains(string(log), "leaked-by-plugin") || strings.Contains(string(log), "x7q9z") {
@@ -148,4 +151,29 @@ func eventTexts(s *api.TaskState) string {
 		b.WriteString(e.Type + ": " + e.DisplayMessage + "\n")
 	}
 	return b.String()
+}
+
+// noneOnDisk checks that no file of the agent has a secret, except the one that the task writes. Links are not followed: the
+// records of the supervisor are in memory.
+func noneOnDisk(t *testing.T, data string) {
+	t.Helper()
+	err := filepath.WalkDir(data, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) { // a temporary file
+			return nil
+		}
+		if err != nil || !e.Type().IsRegular() || strings.HasSuffix(path, "/t/local/out") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if strings.Contains(strings.ToLower(string(text)), "x7q9z") {
+			t.Errorf("%s has a secret", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
