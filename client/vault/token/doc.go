@@ -18,8 +18,10 @@
 // A token is stored before it is used. A restarted agent looks a stored token up, and goes on with its renewal. A token is
 // renewed at half of its life, and again until its end if that fails. A new login follows at once when Vault does not have the
 // token any more, or when it has ended. If renewals do not extend the life, because the token is a batch token, has a maximum
-// or may not renew itself, the new login is made at four fifths of the life. With allow_token_expiration, a token is neither
-// renewed nor replaced before its end. A token without an end is only kept.
+// or may not renew itself, the new login is made at four fifths of the life. A token without an end is only kept.
+//
+// With allow_token_expiration, a token is neither renewed nor replaced. After its end, requests get status 403. A new login
+// follows only when the task starts for the first time after a restart of the agent.
 //
 // The replaced token is revoked a minute later. EndTask revokes the token of a task that is dead, and End all tokens of an
 // allocation; a paused task keeps its token. End waits one second at most. Node.Run repeats revocations that fail, for a day,
