@@ -161,7 +161,7 @@ func (a *Agent) listen() error {
 	if a.serve.listener != nil {
 		return nil
 	}
-	ln, err := net.Listen("tcp", a.addr)
+	ln, err := testnet.ListenAgain(a.addr)
 	if err != nil {
 		return err
 	}

@@ -3,11 +3,14 @@
 package testnet
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // Listen returns a TCP listener on a free port of 127.0.0.1. It is closed when the test ends.
@@ -19,6 +22,17 @@ func Listen(t testing.TB) net.Listener {
 	}
 	t.Cleanup(func() { ln.Close() })
 	return ln
+}
+
+// ListenAgain listens on an address on which this process listened before. A child that was forked meanwhile holds the old
+// listener until its execve, so an address in use is tried again.
+func ListenAgain(addr string) (net.Listener, error) {
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		ln, err := net.Listen("tcp", addr)
+		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
+			return ln, err
+		}
+	}
 }
 
 // Any is the address for servers that bind a free port and report it.

@@ -199,7 +199,7 @@ func (v *Vault) listen() error {
 	if v.serve.listener != nil {
 		return nil
 	}
-	ln, err := net.Listen("tcp", v.addr)
+	ln, err := testnet.ListenAgain(v.addr)
 	if err != nil {
 		return err
 	}
