@@ -25,10 +25,14 @@ func (o *vaultOptions) ready(ctx context.Context, e *term.Env) error {
 	if _, err := c.Raw().Query("/v1/operator/upgrade-check/vault-workload-identity", &r, (&api.QueryOptions{}).WithContext(ctx)); err != nil {
 		return fmt.Errorf("Error checking the cluster: %w", err)
 	}
+	ready := len(r.JobsWithoutVaultIdentity)+len(r.OutdatedNodes) == 0
 	if o.formats.Wanted() {
-		return o.formats.Print(e, r)
+		if err := o.formats.Print(e, r); err != nil || ready {
+			return err
+		}
+		return term.Exit(1)
 	}
-	if len(r.JobsWithoutVaultIdentity)+len(r.OutdatedNodes) == 0 {
+	if ready {
 		e.Println("Nomad cluster is ready to use workload identities with Vault.")
 		return nil
 	}

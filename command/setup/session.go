@@ -105,6 +105,7 @@ func (s *session) create(ctx context.Context, all []object) ([]*existing, error)
 		err := o.create(limited)
 		cancel()
 		if err != nil {
+			s.compare(states) // a difference could be the reason
 			return nil, s.failed("create "+o.name, err)
 		}
 		s.env.Printf("[✔] Created %s.\n", o.name)

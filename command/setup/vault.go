@@ -37,7 +37,7 @@ VAULT_NAMESPACE is set, the objects are in this namespace, which is created. In 
 nomad-workloads.
 
 With -check, asks the cluster instead whether all jobs and nodes can use workload identities with Vault. If not, prints which
-ones cannot, and the exit code is 1.
+ones cannot, and the exit code is 1, also with -json and -t.
 
     nomad setup vault -jwks-url=https://nomad.example.com:4646/.well-known/jwks.json -jwks-ca-file=ca.pem
     nomad setup vault -destroy
@@ -194,6 +194,11 @@ type errKeys struct{ reason, remedy string }
 
 func (e *errKeys) Error() string { return e.reason }
 
+// errState is a state of Vault with which the command cannot work, and what to do.
+type errState struct{ text string }
+
+func (e *errState) Error() string { return e.text }
+
 // keyErrors are the reasons why Vault cannot read keys, by a text of its answer.
 var keyErrors = []struct{ text, reason, remedy string }{
 	{"connection refused", "the connection is refused", ""},
@@ -230,6 +235,10 @@ func (v *vaultSetup) failed(what string, err error) error {
 			remedy = "set -jwks-url to a URL that each server of Vault reaches"
 		}
 		return fmt.Errorf("Failed to %s: Vault cannot read the keys at %s: %s: %s, then run the command again", what, v.url, keys.reason, remedy)
+	}
+	var state *errState
+	if errors.As(err, &state) {
+		return fmt.Errorf("Failed to %s: %v", what, state)
 	}
 	remedy := ""
 	switch status := statusOf(err); {

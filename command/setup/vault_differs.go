@@ -18,25 +18,25 @@ const maxShown, maxCell = 5, 120
 
 // methodDiffers compares the configuration of an auth method that existed.
 func (v *vaultSetup) methodDiffers(have map[string]any) (out []string) {
-	tell := func(format string, args ...any) {
+	add := func(format string, args ...any) {
 		out = append(out, fmt.Sprintf("the auth method %q "+format, append([]any{vaultMethod}, args...)...))
 	}
 	if at := textOf(have["jwks_url"]); at != v.url {
-		tell("reads the keys from %s, not from -jwks-url.", shown(at))
+		add("reads the keys from %s, not from -jwks-url.", shown(at))
 	}
 	if ca := textOf(have["jwks_ca_pem"]); strings.TrimSpace(ca) != strings.TrimSpace(v.ca) {
-		tell("has another CA for the keys than -jwks-ca-file.")
+		add("has another CA for the keys than -jwks-ca-file.")
 	}
 	for _, alg := range vaultAlgorithms {
 		if accepted, _ := have["jwt_supported_algs"].([]any); !slices.Contains(accepted, any(alg)) {
-			tell("does not accept %s: add it to jwt_supported_algs for identities with this signature.", alg)
+			add("does not accept %s: add it to jwt_supported_algs for identities with this signature.", alg)
 		}
 	}
 	if role := textOf(have["default_role"]); role != vaultRole {
-		tell("has the default role %s. Jobs without a role use it, if create_from_role of the client is not set.", shown(role))
+		add("has the default role %s. Jobs without a role use it, if create_from_role of the client is not set.", shown(role))
 	}
 	if iss := textOf(have["bound_issuer"]); iss != "" {
-		tell("accepts only identities of the issuer %s: set it as oidc_issuer of the servers.", shown(iss))
+		add("accepts only identities of the issuer %s: set it as oidc_issuer of the servers.", shown(iss))
 	}
 	return out
 }

@@ -145,13 +145,16 @@ func (v *vaultSetup) method() object {
 			if err != nil {
 				return nil, err
 			}
-			v.mount = &authMount{textOf(found.Data["accessor"]), found.Data["description"] == methodMark}
 			e := &existing{}
 			if kind := textOf(found.Data["type"]); kind != "jwt" {
-				e.differs = append(e.differs, fmt.Sprintf("the auth method %q has the type %s, not jwt. Tasks log in with another one: "+
-					"jwt_auth_backend_path of the vault block names it.", vaultMethod, term.Cell(kind)))
+				if !v.destroy {
+					return nil, &errState{fmt.Sprintf("it has the type %s, not jwt: disable it, or move it to another path", shown(kind))}
+				}
 				e.kept = "this command did not create it"
 				return e, nil
+			}
+			if v.mount, err = mountOf(found); err != nil {
+				return nil, err
 			}
 			if !v.mount.own {
 				e.kept = "this command did not create it. To delete it: vault auth disable " + vaultMethod
@@ -197,10 +200,16 @@ func (v *vaultSetup) enable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if found != nil {
-		v.mount = &authMount{textOf(found.Data["accessor"]), true}
+	v.mount, err = mountOf(found)
+	return err
+}
+
+// mountOf returns the auth method of an answer. The policy needs its accessor.
+func mountOf(found *api.Secret) (*authMount, error) {
+	if found == nil || textOf(found.Data["accessor"]) == "" {
+		return nil, &errState{"Vault returns no accessor for it: run the command again"}
 	}
-	return nil
+	return &authMount{textOf(found.Data["accessor"]), found.Data["description"] == methodMark}, nil
 }
 
 // notMounted reports whether an answer means that nothing is mounted at a path. Any other error is a failure.
