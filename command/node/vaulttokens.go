@@ -8,14 +8,15 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// vaultSection prints the tokens of the node's tasks in Vault. The servers do not store them, so the node is queried. It
-// prints nothing for a node without Vault.
+// vaultSection prints the tokens of the node's tasks in Vault. The servers do not store them, so the node is queried. A node
+// without the attribute can have tokens too: its agent was restarted while Vault was down. Without tokens it prints nothing
+// for such a node, nor does it print the error of an agent that does not have the method.
 func (o *statusOptions) vaultSection(ctx context.Context, e *term.Env, c *api.Client, n *api.Node) {
-	if n.Attributes["vault.version"] == "" {
+	tokens, err := c.Nodes().VaultTokens(n.ID, (&api.QueryOptions{}).WithContext(ctx))
+	if n.Attributes["vault.version"] == "" && len(tokens) == 0 {
 		return
 	}
 	e.Println("\n" + e.Bold("Vault Tokens"))
-	tokens, err := c.Nodes().VaultTokens(n.ID, (&api.QueryOptions{}).WithContext(ctx))
 	switch {
 	case err != nil:
 		e.Println("unknown: " + term.Cell(err.Error()))

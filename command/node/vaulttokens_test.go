@@ -1,6 +1,9 @@
 package node
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -33,5 +36,45 @@ func TestVaultTable(t *testing.T) {
 	}
 	if strings.Contains(out, "\x1b") {
 		t.Errorf("the table has an escape sequence: %q", out)
+	}
+}
+
+// TestVaultSection checks which nodes have the section: also one with tokens whose agent was restarted while Vault was down.
+func TestVaultSection(t *testing.T) {
+	const token = `[{"AllocID": "a1", "Task": "web", "LoggedIn": true}]`
+	for name, c := range map[string]struct {
+		version, answer string
+		status          int
+		want            string // "" for no output
+	}{
+		"tokens":                           {"1.20.0", token, http.StatusOK, "web"},
+		"tokens of a node without Vault":   {"", token, http.StatusOK, "web"},
+		"no tokens":                        {"1.20.0", "[]", http.StatusOK, "No tokens"},
+		"no tokens of a node without it":   {"", "[]", http.StatusOK, ""},
+		"no method":                        {"1.20.0", "Unknown rpc method", http.StatusNotFound, "unknown: "},
+		"no method and node without Vault": {"", "Unknown rpc method", http.StatusNotFound, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte(c.answer)) // the client reports a failure
+			}))
+			defer s.Close()
+			client, err := api.NewClient(&api.Config{Address: s.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run := term.Command{Name: "node status", Setup: func(*term.Flags) term.Run {
+				return func(ctx context.Context, e *term.Env) error {
+					new(statusOptions).vaultSection(ctx, e, client, &api.Node{ID: "n1", Attributes: map[string]string{"vault.version": c.version}})
+					return nil
+				}
+			}}
+			var out, errs strings.Builder
+			code := run.Adapt(strings.NewReader(""), &out, &errs).Run(nil)
+			if code != 0 || errs.String() != "" || !strings.Contains(out.String(), c.want) || (out.String() == "") != (c.want == "") {
+				t.Errorf("exit code %d, %q\n%s\nwant %q", code, errs.String(), out.String(), c.want)
+			}
+		})
 	}
 }
