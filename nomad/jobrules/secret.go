@@ -51,15 +51,20 @@ func validateSecrets(t *nomad.Task, f *faults) {
 	}
 }
 
-// refersToSecret reports whether a text has a reference to a secret.
+// refersToSecret reports whether a text has a reference to a secret. The client ignores white space around a name.
 func refersToSecret(text string) bool {
-	return strings.Contains(text, "secret.") && strings.Contains(strings.ReplaceAll(text, " ", ""), "${secret.")
+	for found := true; found; {
+		if _, text, found = strings.Cut(text, "${"); strings.HasPrefix(strings.TrimLeftFunc(text, unicode.IsSpace), "secret.") {
+			return true
+		}
+	}
+	return false
 }
 
 // secretsOfGroup returns a warning for each service of a group that refers to a secret. Secrets belong to tasks.
 func secretsOfGroup(tg *nomad.TaskGroup, at string) (out []string) {
 	for _, s := range tg.Services {
-		if slices.ContainsFunc(slices.Concat([]string{s.Name, s.Address}, s.Tags, s.CanaryTags), refersToSecret) || refersInMeta(s) {
+		if slices.ContainsFunc(slices.Concat(catalogTexts(s), checkTexts(s)), refersToSecret) {
 			out = append(out, fmt.Sprintf("%s: service %q refers to a secret, which stays as it is written: only services of tasks have secrets: "+
 				"move the service into a task", at, s.Name))
 		}
@@ -70,13 +75,39 @@ func secretsOfGroup(tg *nomad.TaskGroup, at string) (out []string) {
 	return out
 }
 
-func refersInMeta(s *nomad.Service) bool {
-	for _, value := range s.Meta {
-		if refersToSecret(value) {
-			return true
+// secretsInCatalog returns a warning for each service of a task that has a secret in the catalog.
+func secretsInCatalog(t *nomad.Task, at string) (out []string) {
+	for _, s := range t.Services {
+		if slices.ContainsFunc(catalogTexts(s), refersToSecret) {
+			out = append(out, fmt.Sprintf("%s: service %q has a secret in its tags, meta or addresses, which are public: everyone who can read "+
+				"services sees it: use env or a template", at, s.Name))
+		}
+		if len(out) == maxFaults {
+			break
 		}
 	}
-	return false
+	return out
+}
+
+// catalogTexts returns the texts of a service that clients interpolate and register in the catalog.
+func catalogTexts(s *nomad.Service) []string {
+	out := slices.Concat([]string{s.Name, s.PortLabel, s.Address}, s.Tags, s.CanaryTags)
+	for _, pairs := range []map[string]string{s.Meta, s.CanaryMeta, s.TaggedAddresses} {
+		out = slices.AppendSeq(slices.AppendSeq(out, maps.Keys(pairs)), maps.Values(pairs))
+	}
+	return out
+}
+
+// checkTexts returns the texts of the checks of a service that clients interpolate. The body is not one of them.
+func checkTexts(s *nomad.Service) (out []string) {
+	for _, c := range s.Checks {
+		out = append(out, c.Name, c.Type, c.Command, c.Path, c.Protocol, c.PortLabel, c.Method, c.Notes, c.GRPCService, c.InitialStatus)
+		out = append(out, c.Args...)
+		for name, values := range c.Header {
+			out = append(append(out, name), values...)
+		}
+	}
+	return out
 }
 
 // secretFaults returns the errors of a secret block.
@@ -150,6 +181,8 @@ func builtInSecret(s *nomad.Secret) (errs []error) {
 			errs = append(errs, fmt.Errorf("config has the unknown key %q: provider %s has only %s", key, s.Provider, known))
 		} else if text, ok := s.Config[key].(string); !ok || strings.ContainsFunc(text, unicode.IsControl) {
 			errs = append(errs, fmt.Errorf("%s of config is not a string without control characters", key))
+		} else if refersToSecret(text) {
+			errs = append(errs, fmt.Errorf("%s of config refers to a secret, which other users could read: use another value", key))
 		}
 	}
 	engines := []string{"", nomad.SecretEngineKV, nomad.SecretEngineKV2}

@@ -40,6 +40,10 @@ func TestSecrets(t *testing.T) {
 		{one(nomad.Secret{Name: "a", Provider: "nomad", Path: "p\n"}), `contains a control character`},
 		{one(nomad.Secret{Name: "a", Provider: "x", Path: "-o"}), `begins with a dash`},
 		{one(nomad.Secret{Name: "a", Provider: "x", Path: "p/${ secret.b.c }"}), `refers to a secret`},
+		{one(nomad.Secret{Name: "a", Provider: "x", Path: "p/${\tsecret.b.c}"}), `contains a control character`},
+		{one(nomad.Secret{Name: "a", Provider: "x", Path: "p/${x}/${\u2003secret.b.c}"}), `refers to a secret`},
+		{one(nomad.Secret{Name: "a", Provider: "nomad", Path: "p", Config: config("namespace", "${secret.b.c}")}), `namespace of config refers to a secret`},
+		{one(nomad.Secret{Name: "a", Provider: "nomad", Path: "secret.b/${NOMAD_JOB_ID}"}), ""},
 		{one(nomad.Secret{Name: "a", Provider: "nomad", Path: "p", Env: map[string]string{"A": "b"}}), `nomad provider cannot use the env block`},
 		{one(nomad.Secret{Name: "a", Provider: "x", Path: "p", Config: config("k", "v")}), `custom plugin provider x cannot use the config block`},
 		{one(nomad.Secret{Name: "a", Provider: "x", Path: "p", Env: map[string]string{"A=": "b"}}), `the env key "A=": a variable of a plugin's environment has only letters`},
@@ -62,23 +66,53 @@ func TestSecrets(t *testing.T) {
 }
 
 func TestSecrets_ServiceName(t *testing.T) {
-	j := sample("service")
-	j.TaskGroups[0].Tasks[0].Services = []*nomad.Service{{Name: "web-${ secret.a.b }", Provider: "nomad"}}
-	jobrules.Canonicalize(j)
-	if err := jobrules.Validate(j); err == nil || !strings.Contains(err.Error(), "refers to a secret, and names are public") {
-		t.Errorf("Validate() = %v", err)
+	for _, name := range []string{"web-${secret.a.b}", "web-${ secret.a.b }", "web-${\tsecret.a.b}", "web-${\n secret.a.b}", "${a}-${\u00a0secret.a.b}"} {
+		j := sample("service")
+		j.TaskGroups[0].Tasks[0].Services = []*nomad.Service{{Name: name, Provider: "nomad"}}
+		jobrules.Canonicalize(j)
+		if err := jobrules.Validate(j); err == nil || !strings.Contains(err.Error(), "refers to a secret, and names are public") {
+			t.Errorf("Validate(%q) = %v", name, err)
+		}
 	}
 }
 
-// A reference to a secret in a service of a group stays as it is written, with a warning.
-func TestWarnings_SecretsOfGroup(t *testing.T) {
-	for text, warned := range map[string]bool{"v-${secret.a.k}": true, "${ secret.a.k }": true, "${NOMAD_JOB_ID}": false, "secret.a.k": false} {
+// A reference to a secret in a service of a group stays as it is written. One in the catalog entry of a service of a task is
+// public. Both have a warning.
+func TestWarnings_SecretsOfServices(t *testing.T) {
+	const ref, group, public = "v-${secret.a.k}", `service "web" refers to a secret, which stays as it is written`, `service "web" has a secret in its tags`
+	pair, check := map[string]string{"k": ref}, func(c nomad.ServiceCheck) nomad.Service { return nomad.Service{Checks: []*nomad.ServiceCheck{&c}} }
+	for name, c := range map[string]struct {
+		service       nomad.Service
+		group, public bool
+	}{
+		"tag":             {nomad.Service{Tags: []string{ref}}, true, true},
+		"spaces":          {nomad.Service{Tags: []string{"${ secret.a.k }"}}, true, true},
+		"tab":             {nomad.Service{Tags: []string{"${\tsecret.a.k }"}}, true, true},
+		"canary tag":      {nomad.Service{CanaryTags: []string{ref}}, true, true},
+		"meta":            {nomad.Service{Meta: pair}, true, true},
+		"key of meta":     {nomad.Service{Meta: map[string]string{ref: ""}}, true, true},
+		"canary meta":     {nomad.Service{CanaryMeta: pair}, true, true},
+		"address":         {nomad.Service{Address: ref}, true, true},
+		"tagged address":  {nomad.Service{TaggedAddresses: pair}, true, true},
+		"port":            {nomad.Service{PortLabel: ref}, true, true},
+		"argument":        {check(nomad.ServiceCheck{Args: []string{ref}}), true, false},
+		"path":            {check(nomad.ServiceCheck{Path: ref}), true, false},
+		"header":          {check(nomad.ServiceCheck{Header: map[string][]string{"A": {"b", ref}}}), true, false},
+		"body":            {check(nomad.ServiceCheck{Body: ref}), false, false},
+		"other reference": {nomad.Service{Tags: []string{"${NOMAD_JOB_ID}"}}, false, false},
+		"no reference":    {nomad.Service{Tags: []string{"secret.a.k"}}, false, false},
+	} {
+		c.service.Name = "web"
 		j := sample("service")
-		j.TaskGroups[0].Services = []*nomad.Service{{Name: "web", Tags: []string{text}}}
+		j.TaskGroups[0].Services = []*nomad.Service{&c.service}
 		jobrules.Canonicalize(j)
-		const want = `service "web" refers to a secret, which stays as it is written`
-		if got := strings.Join(jobrules.Warnings(j), "\n"); strings.Contains(got, want) != warned {
-			t.Errorf("Warnings(%q) = %q", text, got)
+		if got := strings.Join(jobrules.Warnings(j), "\n"); strings.Contains(got, group) != c.group || strings.Contains(got, public) {
+			t.Errorf("%s: Warnings() of a group = %q", name, got)
+		}
+		j.TaskGroups[0].Services, j.TaskGroups[0].Tasks[0].Services = nil, []*nomad.Service{&c.service}
+		jobrules.Canonicalize(j)
+		if got := strings.Join(jobrules.Warnings(j), "\n"); strings.Contains(got, public) != c.public || strings.Contains(got, group) {
+			t.Errorf("%s: Warnings() of a task = %q", name, got)
 		}
 	}
 }

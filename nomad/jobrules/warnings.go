@@ -26,7 +26,7 @@ func Warnings(j *nomad.Job) []string {
 		out = append(out, secretsOfGroup(tg, at)...)
 		for _, t := range tg.Tasks {
 			at := Place(j.ID, tg.Name, t.Name)
-			out = slices.Concat(out, warnings(t, at), noVaultBlock(t, at), vaultTemplates(t, at))
+			out = slices.Concat(out, warnings(t, at), noVaultBlock(t, at), vaultTemplates(t, at), secretsInCatalog(t, at))
 		}
 	}
 	return out[:min(len(out), maxFaults)]
