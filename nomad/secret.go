@@ -44,14 +44,15 @@ func (s *Secret) Plugin() bool {
 }
 
 // CheckSecretVariable returns an error if a job must not set an environment variable of a secrets plugin. Such a variable makes
-// shells, interpreters and libraries run other code, or connect to other hosts. A plugin has the network of the node, and its
-// executable can contain credentials, so that the author of a job must not control it.
+// shells, interpreters and libraries run other code, or send their requests to a proxy. A plugin has the network of the node,
+// and its executable can contain credentials, so that the author of a job must not control it. Variables of single programs,
+// such as VAULT_ADDR, are allowed: a plugin that runs such a program sets them itself.
 func CheckSecretVariable(name string) error {
 	upper := strings.ToUpper(name)
 	switch {
 	case !plainVariable(name):
 		return errors.New("a variable of a plugin's environment has only letters, digits and underscores, and does not begin with a digit")
-	case slices.Contains(reservedVariables, upper),
+	case slices.Contains(reservedVariables, upper), strings.HasSuffix(upper, "_PROXY"),
 		slices.ContainsFunc(reservedPrefixes, func(begin string) bool { return strings.HasPrefix(upper, begin) }):
 		return errors.New("this variable of a plugin's environment changes what shells, interpreters or libraries do, and jobs cannot set it: " +
 			"use another name, or set it in the plugin")
@@ -77,7 +78,7 @@ var (
 	}
 	reservedVariables = []string{
 		"PATH", "HOME", "IFS", "ENV", "PS4", "SHELLOPTS", "SHELL", "CDPATH", "GLOBIGNORE", "FPATH", "TMPDIR", "TMP", "TEMP", "CLASSPATH",
-		"GODEBUG", "GOCOVERDIR", "GOTRACEBACK", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY", "HOSTALIASES", "LOCALDOMAIN",
+		"GODEBUG", "GOCOVERDIR", "GOTRACEBACK", "HOSTALIASES", "LOCALDOMAIN",
 		"RESOLV_HOST_CONF", "LOCPATH", "NLSPATH", "GETCONF_DIR", "TZDIR", "TERMINFO", "TERMINFO_DIRS", "TERMCAP", "EDITOR", "VISUAL", "PAGER",
 		"LESSOPEN", "LESSCLOSE", "RUSTC_WRAPPER", "KRB5_CONFIG", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "XDG_DATA_DIRS",
 		"PROMPT_COMMAND", "POSIXLY_CORRECT", "WGETRC", "NETRC",

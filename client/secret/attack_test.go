@@ -26,6 +26,7 @@ func TestPlugin_HostileEnvironment(t *testing.T) {
 		"PYTHONPATH": "/tmp", "PYTHONSTARTUP": "/tmp/x", "PERL5OPT": "-Mx", "PERL5LIB": "/tmp", "RUBYOPT": "-rx", "NODE_OPTIONS": "--require=/tmp/x",
 		"JAVA_TOOL_OPTIONS": "-javaagent:/tmp/x", "_JAVA_OPTIONS": "-javaagent:/tmp/x", "GIT_SSH_COMMAND": "sh", "GODEBUG": "x=1",
 		"https_proxy": "http://attacker", "HTTPS_PROXY": "http://attacker", "all_proxy": "http://attacker", "NO_PROXY": "*",
+		"grpc_proxy": "http://attacker", "RSYNC_PROXY": "attacker:80",
 		"SSL_CERT_FILE": "/tmp/x", "SSL_CERT_DIR": "/tmp", "CURL_CA_BUNDLE": "/tmp/x", "OPENSSL_CONF": "/tmp/x", "SSLKEYLOGFILE": "/tmp/x",
 		"HOSTALIASES": "/tmp/x", "RES_OPTIONS": "ndots:15", "LOCALDOMAIN": "attacker", "HOME": "/tmp", "TMPDIR": "/", "LESSOPEN": "|sh",
 		"a b": "x", "a-b": "x", "1a": "x", "\u00e9": "x", "a\nLD_PRELOAD": "x",
@@ -35,7 +36,7 @@ func TestPlugin_HostileEnvironment(t *testing.T) {
 			t.Errorf("%s: %q, %v, want an error about the variable", name, got, err)
 		}
 	}
-	for _, name := range []string{"TEAM", "_x1", "REGION", "AWS_REGION", "password", "Proxy", "BUCKET_PATH"} {
+	for _, name := range []string{"TEAM", "_x1", "REGION", "AWS_REGION", "password", "Proxy", "PROXY_USER", "BUCKET_PATH", "VAULT_ADDR"} {
 		if got, err := n.fetch("bash", map[string]string{name: `$(kill -9 $$)`}); err != nil || got["s.k"] != "fine" {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
