@@ -47,8 +47,7 @@ func vaultJob(j *nomad.Job) VaultJob {
 				continue
 			}
 			out.Uses = append(out.Uses, fmt.Sprintf("task %s/%s: role %s", tg.Name, t.Name, cmp.Or(t.Vault.Role, "of the client or the auth method")))
-			name := vault.IdentityName(vault.ClusterOf(t.Vault))
-			missing = missing || !slices.ContainsFunc(t.Identities, func(id *nomad.WorkloadIdentity) bool { return id != nil && id.Name == name })
+			missing = missing || vault.IdentityOf(t) == nil
 		}
 	}
 	out.Keep = []string{"vault blocks with enabled = true on the servers and its clients"}
@@ -76,13 +75,14 @@ func (r *Report) vaultText(b *strings.Builder) {
 	section(b, "Vault")
 	for _, j := range r.Vault {
 		fmt.Fprintf(b, "  * %s\n", term.Cell(j.Job))
-		for name, lines := range [][]string{j.Uses, j.Keep} {
-			for i, line := range lines {
-				label := []string{"uses:", "keep:"}[name]
-				if i > 0 {
-					label = ""
-				}
+		for _, part := range []struct {
+			label string
+			lines []string
+		}{{"uses:", j.Uses}, {"keep:", j.Keep}} {
+			label := part.label
+			for _, line := range part.lines {
 				fmt.Fprintf(b, "      %-7s%s\n", label, strings.ReplaceAll(term.Wrap(term.Cell(line), consulWidth), "\n", "\n             "))
+				label = ""
 			}
 		}
 	}

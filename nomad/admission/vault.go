@@ -39,15 +39,14 @@ func (w *write) vault() error {
 // identifyInVault adds the configured identity of a cluster to a task that has none for it. It reports whether the task has
 // one. The algorithm is that of the block, or of the servers' key: Vault accepts both.
 func identifyInVault(c *vault.Cluster, t *nomad.Task) bool {
-	name := vault.IdentityName(vault.ClusterOf(t.Vault))
-	if hasIdentity(t, name) {
+	if vault.IdentityOf(t) != nil {
 		return true
 	}
 	if c == nil || c.DefaultIdentity == nil {
 		return false
 	}
 	id := *c.DefaultIdentity
-	id.Name, id.Audience, id.ExtraClaims = name, slices.Clone(id.Audience), slices.Clone(id.ExtraClaims)
+	id.Name, id.Audience, id.ExtraClaims = vault.IdentityName(vault.ClusterOf(t.Vault)), slices.Clone(id.Audience), slices.Clone(id.ExtraClaims)
 	t.Identities = append(t.Identities, &id)
 	return true
 }
@@ -59,15 +58,10 @@ func withoutVaultIdentity(clusters vault.Clusters, job *nomad.Job) (out []string
 		if p.Task.Vault == nil || !clusters.Enabled(vault.ClusterOf(p.Task.Vault)) {
 			continue
 		}
-		name := vault.IdentityName(vault.ClusterOf(p.Task.Vault))
-		if !hasIdentity(p.Task, name) {
+		if vault.IdentityOf(p.Task) == nil {
 			out = append(out, fmt.Sprintf("%s: the task cannot log in to Vault and will not start, because it has no identity %q: "+
-				"set default_identity in the vault block of all servers, or add the identity to the task", p, name))
+				"set default_identity in the vault block of all servers, or add the identity to the task", p, vault.IdentityName(vault.ClusterOf(p.Task.Vault))))
 		}
 	}
 	return out
-}
-
-func hasIdentity(t *nomad.Task, name string) bool {
-	return slices.ContainsFunc(t.Identities, func(id *nomad.WorkloadIdentity) bool { return id.Name == name })
 }

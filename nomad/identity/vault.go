@@ -22,8 +22,9 @@ func (s Subject) vaultBlock() *nomad.Vault {
 	return t.Vault
 }
 
-// vaultOf returns the vault block of a subject and the configuration of its cluster. Both are nil for other identities, and for
-// a cluster without a default identity. As in Nomad, only a default identity has the claims of Vault.
+// vaultOf returns the vault block of a subject and the configuration of its cluster. Both are nil for other identities. As in
+// Nomad, they are nil too if the cluster has no default identity. If it has one, an identity for it that a job has itself also
+// gets vault_role and the extra claims: the job chooses the audience, and the operator these claims.
 func (i *Issuer) vaultOf(s Subject) (*nomad.Vault, *vault.Cluster) {
 	block := s.vaultBlock()
 	if block == nil {

@@ -35,8 +35,8 @@ const (
 	vaultChangeSignal  = "signal"
 )
 
-// defaultVaultSignal is the signal of blocks whose client sets no defaults.
-const defaultVaultSignal = "SIGHUP"
+// exampleSignal is the signal that errors name as an example.
+const exampleSignal = "SIGHUP"
 
 // canonicalizeVault sets the defaults of a vault block. A block without a namespace gets that of the job.
 func canonicalizeVault(v *nomad.Vault, j *nomad.Job) {
@@ -62,16 +62,13 @@ func VaultSignals(tg *nomad.TaskGroup) (out []string) {
 	return out
 }
 
-// maxVaultRole is the maximum length of a role in bytes.
-const maxVaultRole = 512
-
 // validateVault checks a vault block. Package admission checks the cluster and the namespace.
 func validateVault(v *nomad.Vault, f *faults) {
 	if v == nil {
 		return
 	}
-	if len(v.Role) > maxVaultRole || strings.ContainsFunc(v.Role, unicode.IsControl) {
-		f.add("vault: role is %q: use a name of at most %d bytes without control characters", v.Role, maxVaultRole)
+	if len(v.Role) > vault.MaxRole || strings.ContainsFunc(v.Role, unicode.IsControl) {
+		f.add("vault: role is %q: use a name of at most %d bytes without control characters", v.Role, vault.MaxRole)
 	}
 	switch v.ChangeMode {
 	case vaultChangeNoop, vaultChangeRestart:
@@ -79,9 +76,9 @@ func validateVault(v *nomad.Vault, f *faults) {
 		switch {
 		case v.ChangeSignal == "":
 			f.add("vault: Signal must be specified when using change mode %q: set change_signal to a name such as %s", vaultChangeSignal,
-				defaultVaultSignal)
+				exampleSignal)
 		case !KnownSignal(v.ChangeSignal):
-			f.add("vault: unknown change_signal %q: use a name such as %s", v.ChangeSignal, defaultVaultSignal)
+			f.add("vault: unknown change_signal %q: use a name such as %s", v.ChangeSignal, exampleSignal)
 		}
 	default:
 		f.add("vault: Unknown change mode %q: use noop, restart or signal", v.ChangeMode)

@@ -15,11 +15,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/vault"
 )
 
-// The longest texts of a status, in bytes.
-const maxVaultRole, maxVaultError = 512, 1024
+// maxVaultError is the maximum length of the error of a status in bytes.
+const maxVaultError = 1024
 
 // VaultTokens handles VaultTokens.List: the tokens in Vault of a node's allocations in namespaces whose jobs the caller may
-// read. What can be is read from the state, and the rest is limited, since a compromised node could report anything.
+// read. The job and the cluster come from the state. The rest is limited, since a compromised node could report anything.
 func (s *Service) VaultTokens(ctx context.Context, c *rpc.Call, req *message.NodeSpecificRequest) (*message.VaultTokensResponse, error) {
 	if req.NodeID == "" {
 		return nil, apierror.Errorf(400, "missing node ID")
@@ -70,15 +70,15 @@ func vaultBlock(a *nomad.Allocation, task string) *nomad.Vault {
 	return nil
 }
 
-// limited returns a status of a task with a vault block that has nothing but printable texts and usual times.
+// limited returns a status of a task with a vault block. Its texts are printable and limited, and JSON has its times.
 func limited(t *message.VaultTokenStatus, block *nomad.Vault) *message.VaultTokenStatus {
 	return &message.VaultTokenStatus{AllocID: t.AllocID, Task: t.Task, Cluster: vault.ClusterOf(block),
-		Role: untrusted.Line(t.Role, maxVaultRole), LoggedIn: t.LoggedIn, Lease: max(0, t.Lease), Renewable: t.Renewable,
-		Expires: usual(t.Expires), NextRenewal: usual(t.NextRenewal), Error: untrusted.Line(t.Error, maxVaultError), ErrorAt: usual(t.ErrorAt)}
+		Role: untrusted.Line(t.Role, vault.MaxRole), LoggedIn: t.LoggedIn, Lease: max(0, t.Lease), Renewable: t.Renewable,
+		Expires: encodable(t.Expires), NextRenewal: encodable(t.NextRenewal), Error: untrusted.Line(t.Error, maxVaultError), ErrorAt: encodable(t.ErrorAt)}
 }
 
-// usual returns a time, or zero for one that JSON does not have.
-func usual(t time.Time) time.Time {
+// encodable returns a time, or zero for one that JSON does not have.
+func encodable(t time.Time) time.Time {
 	if year := t.UTC().Year(); year < 1970 || year > 9000 {
 		return time.Time{}
 	}
