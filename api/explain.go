@@ -12,10 +12,11 @@ type JobExplainRequest struct {
 
 // JobExplanation describes where allocations of a job could be placed now. It is open-nomad only.
 type JobExplanation struct {
-	Namespace string
-	JobID     string
-	Groups    []*GroupExplanation
-	Vault     []*VaultLogin `json:",omitempty"`
+	Namespace    string
+	JobID        string
+	Groups       []*GroupExplanation
+	Vault        []*VaultLogin `json:",omitempty"`
+	VaultOmitted int           `json:",omitempty"` // tasks that log in and that Vault does not list
 }
 
 // VaultLogin describes how a task logs in to Vault. Servers compute it without signing an identity. It is open-nomad only.

@@ -61,6 +61,7 @@ type JobPlanResponse struct {
 	Warnings           string
 	Isolation          []*TaskIsolation `json:",omitempty"` // only in open-nomad
 	Vault              []*VaultLogin    `json:",omitempty"` // only in open-nomad
+	VaultOmitted       int              `json:",omitempty"` // tasks that log in and that Vault does not list
 }
 
 // TaskIsolation is the isolation level of a task in a plan.

@@ -125,7 +125,7 @@ func isSpec(arg string) bool {
 func (x *explain) show(e *term.Env, got *api.JobExplanation, meta *api.QueryMeta) {
 	e.Println(term.Pairs([]string{term.Row("Job ID", got.JobID), term.Row("Namespace", got.Namespace)}))
 	e.Println("\n" + monitor.Explanation(got, x.detail))
-	if text := monitor.VaultLogins(got.Vault, term.Full); text != "" {
+	if text := monitor.VaultLogins(got.Vault, got.VaultOmitted, term.Full); text != "" {
 		e.Println("\n" + e.Bold("Vault") + "\n" + text)
 	}
 	if meta.NextToken != "" {

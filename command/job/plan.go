@@ -79,7 +79,7 @@ func (p *plan) run(ctx context.Context, e *term.Env, tmpl string) (bool, error) 
 		e.Println(strings.TrimRight(Diff(resp.Diff, p.detail), "\n") + "\n")
 	}
 	dryRun(e, resp)
-	if text := monitor.VaultLogins(resp.Vault, p.detail); text != "" {
+	if text := monitor.VaultLogins(resp.Vault, resp.VaultOmitted, p.detail); text != "" {
 		e.Println(e.Bold("Vault") + "\n" + text + "\n")
 	}
 	if p.detail == term.Full {

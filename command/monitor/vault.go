@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -11,8 +12,9 @@ import (
 // defaultRole is shown for a task whose block has no role. Only its client has the configuration.
 const defaultRole = "create_from_role of the client, else default_role of the auth method"
 
-// VaultLogins formats how tasks log in to Vault, "" for none. Short has a row for each task. Full has the claims too.
-func VaultLogins(list []*api.VaultLogin, detail term.Detail) string {
+// VaultLogins formats how tasks log in to Vault, "" for none. Short has a row for each task. Full has the claims too. omitted
+// is the number of tasks that are not in the list.
+func VaultLogins(list []*api.VaultLogin, omitted int, detail term.Detail) string {
 	if len(list) == 0 {
 		return ""
 	}
@@ -25,6 +27,9 @@ func VaultLogins(list []*api.VaultLogin, detail term.Detail) string {
 		rows = append(rows, term.Row(l.TaskGroup, l.Task, l.Identity, l.Alg, cmp.Or(l.Role, defaultRole)))
 	}
 	out := term.BlankTable(rows)
+	if omitted > 0 {
+		out += fmt.Sprintf("\nNot shown: the logins of %d more tasks", omitted)
+	}
 	if detail != term.Full {
 		return out
 	}

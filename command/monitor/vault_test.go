@@ -19,6 +19,7 @@ func TestVaultLogins(t *testing.T) {
 g           a     vault_default          EdDSA      web
 g           b     vault_default          RS256      create_from_role of the client, else default_role of the auth method
 g           c     none: the login fails             create_from_role of the client, else default_role of the auth method`
+	const omitted = "\nNot shown: the logins of 3 more tasks"
 	const claims = `
 
 Claims of task "a" in group "g"
@@ -26,11 +27,12 @@ Claim            Value
 /extra_claims/x  1
 aud              vault.io`
 	for _, c := range []struct {
-		list   []*api.VaultLogin
-		detail term.Detail
-		want   string
-	}{{nil, term.Full, ""}, {list, term.Short, table}, {list, term.Full, table + claims}} {
-		if got := VaultLogins(c.list, c.detail); got != c.want {
+		list    []*api.VaultLogin
+		omitted int
+		detail  term.Detail
+		want    string
+	}{{nil, 0, term.Full, ""}, {list, 0, term.Short, table}, {list, 0, term.Full, table + claims}, {list, 3, term.Full, table + omitted + claims}} {
+		if got := VaultLogins(c.list, c.omitted, c.detail); got != c.want {
 			t.Errorf("VaultLogins() =\n%s\nwant\n%s", got, c.want)
 		}
 	}

@@ -26,6 +26,8 @@ type JobExplanation struct {
 	Groups    []*GroupExplanation
 	// Vault describes how the tasks log in to Vault.
 	Vault []*VaultLogin `json:",omitempty" codec:",omitempty"`
+	// VaultOmitted is the number of tasks that log in and that Vault does not list.
+	VaultOmitted int `json:",omitempty" codec:",omitempty"`
 }
 
 // GroupExplanation has the results of the checks of nodes for one more allocation of a task group. Nodes that fit come

@@ -122,6 +122,8 @@ type JobPlanResponse struct {
 	Isolation []*TaskIsolation `json:",omitempty" codec:",omitempty"`
 	// Vault describes how the tasks log in to Vault (open-nomad only).
 	Vault []*VaultLogin `json:",omitempty" codec:",omitempty"`
+	// VaultOmitted is the number of tasks that log in and that Vault does not list (open-nomad only).
+	VaultOmitted int `json:",omitempty" codec:",omitempty"`
 	WriteMeta
 }
 

@@ -54,7 +54,7 @@ func (s *Service) Explain(ctx context.Context, c *rpc.Call, req *message.JobExpl
 		if err != nil {
 			return err
 		}
-		out.Explanation.Vault = s.logins(snap, job, e.chosen())
+		out.Explanation.Vault, out.Explanation.VaultOmitted = s.logins(snap, job, e.chosen())
 		return nil
 	})
 }

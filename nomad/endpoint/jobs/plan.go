@@ -42,8 +42,8 @@ func (s *Service) Plan(ctx context.Context, c *rpc.Call, req *message.JobPlanReq
 		return nil, err
 	}
 	identifyPolicies(snap, job)
-	out := &message.JobPlanResponse{Warnings: joinLines(warnings), Isolation: levels(snap, s.Kinds, view.Names(), job),
-		Vault: s.logins(snap, job, job.TaskGroups)}
+	out := &message.JobPlanResponse{Warnings: joinLines(warnings), Isolation: levels(snap, s.Kinds, view.Names(), job)}
+	out.Vault, out.VaultOmitted = s.logins(snap, job, job.TaskGroups)
 	out.Index = snap.Index()
 	planned := planState{Snapshot: snap, job: job}
 	next := snap.Index() + 1

@@ -29,31 +29,30 @@ const (
 )
 
 // logins returns how the tasks of groups log in to Vault. It computes the claims with the function that signs them, and signs
-// nothing. The result is nil for a job without vault blocks.
-func (s *Service) logins(snap *state.Snapshot, job *nomad.Job, groups []*nomad.TaskGroup) (out []*message.VaultLogin) {
+// nothing. The list is nil for a job without vault blocks. omitted is the number of logins beyond maxLogins.
+func (s *Service) logins(snap *state.Snapshot, job *nomad.Job, groups []*nomad.TaskGroup) (out []*message.VaultLogin, omitted int) {
 	for _, tg := range groups {
 		for _, t := range tg.Tasks {
 			if t.Vault == nil {
 				continue
 			}
 			if len(out) == maxLogins {
-				return out
+				omitted++
+				continue
 			}
 			out = append(out, s.login(snap, admission.Place{Job: job, Group: tg, Task: t}))
 		}
 	}
-	return out
+	return out, omitted
 }
 
 // login returns how one task logs in.
 func (s *Service) login(snap *state.Snapshot, p admission.Place) *message.VaultLogin {
-	cluster := vault.ClusterOf(p.Task.Vault)
-	out := &message.VaultLogin{TaskGroup: p.Group.Name, Task: p.Task.Name, Cluster: cluster, Role: p.Task.Vault.Role}
-	i := slices.IndexFunc(p.Task.Identities, func(id *nomad.WorkloadIdentity) bool { return id.Name == vault.IdentityName(cluster) })
-	if i < 0 {
+	out := &message.VaultLogin{TaskGroup: p.Group.Name, Task: p.Task.Name, Cluster: vault.ClusterOf(p.Task.Vault), Role: p.Task.Vault.Role}
+	named := vault.IdentityOf(p.Task)
+	if named == nil {
 		return out
 	}
-	named := p.Task.Identities[i]
 	out.Identity, out.TTL, out.Alg = named.Name, named.TTL, named.Alg
 	if out.Alg == "" {
 		out.Alg = nomad.IdentityAlgEdDSA
