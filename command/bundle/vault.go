@@ -47,7 +47,7 @@ func (v *vaultFlags) connection() (*vaultenv.Connection, error) {
 
 func (v *vaultFlags) secrets() []string { return vaultenv.Flags(*v).Secrets() }
 
-// vaultHealth is what a bundle has of the health of Vault. Newer versions may add fields, which it does not have.
+// vaultHealth has the fields of Vault's health in a bundle. Fields of newer versions are omitted.
 type vaultHealth struct {
 	Initialized                bool   `json:"initialized"`
 	Sealed                     bool   `json:"sealed"`

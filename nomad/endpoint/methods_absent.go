@@ -13,7 +13,7 @@ import (
 // callers get 501 with the name of the feature. If the right is on an object with an ID, it is
 // checked in the namespace of the request.
 func absentMethods() []rpc.Method {
-	return slices.Concat(absentCSI(), absentAgents())
+	return slices.Concat(absentCSI(), absentKeyring())
 }
 
 // inNS requires one of the rights in the namespace of the request.
@@ -49,11 +49,11 @@ func absentCSI() []rpc.Method {
 	)
 }
 
-// absentAgents returns the methods of agents, nodes and operators.
+// absentKeyring returns the methods of root keys.
 //
 // Keyring.Get would answer the plaintext of a root key. Servers of Nomad call it for a key whose wrapped material is not
 // in the Raft log, or that they cannot unwrap. Here each key is in the log with its wrapped material, so only a server
 // without the KMS of the region would need the answer, and for it the answer would bypass the KMS.
-func absentAgents() []rpc.Method {
+func absentKeyring() []rpc.Method {
 	return absentRows("root keys outside Raft", rpc.ServerOnly, rpc.Check{}, "Keyring.Get")
 }

@@ -106,7 +106,7 @@ func (s *Settings) checkAuthPath(v *Vault) error {
 // authPath returns the mount of the auth method of a block in its canonical form.
 func authPath(v *Vault) string { return path.Clean(strings.Trim(v.JWTAuthBackendPath, "/")) }
 
-// serverVault returns what the servers have of Vault.
+// serverVault returns the clusters for the servers.
 func (s *Settings) serverVault() (mode.Clusters, error) {
 	out := mode.Clusters{}
 	for _, v := range s.Vault {

@@ -99,7 +99,6 @@ func TestVault_Redacted(t *testing.T) {
 // TestVault_Tasks checks what servers and clients get for tasks: from merged blocks, the environment, flags and -dev-vault.
 func TestVault_Tasks(t *testing.T) {
 	t.Setenv("VAULT_NAMESPACE", "of-env")
-	t.Setenv("VAULT_TOKEN", "canary")
 	const west = "vault {\n name = \"west\"\n enabled = true\n}\n"
 	claims := map[string]string{"unused": "${job.id}"}
 	for name, c := range map[string]struct {
