@@ -211,7 +211,7 @@ func TestVaultReads_Denied(t *testing.T) {
 	w.write("kv/app", map[string]any{"k": "v"})
 	w.policy(`path "kv/other" { capabilities = ["read"] }`)
 	result := w.reads("kv", "kv/app")
-	w.awaits("Cannot read vault.read(kv/app): Vault denied the request: the policies of the task's token do not allow it: add the right")
+	w.awaits("cannot read vault.read(kv/app): Vault denied the request: the policies of the task's token do not allow it: add the right")
 	w.policy(`path "kv/*" { capabilities = ["read"] }`)
 	if got, err := result(); err != nil || got["s.k"] != "v" || len(w.rejected) == 0 {
 		t.Errorf("Fetch = %q, %v, rejected %q", got, err, w.rejected)
@@ -258,7 +258,7 @@ func TestVaultReads_Outage(t *testing.T) {
 			w.write("secret/data/app", map[string]any{"data": map[string]any{"k": "v"}})
 			row.down(w.v)
 			result := w.reads("kv_v2", "secret/app")
-			w.awaits("Cannot read vault.read(secret/app): ")
+			w.awaits("cannot read vault.read(secret/app): ")
 			row.up(w.v)
 			if got, err := result(); err != nil || got["s.k"] != "v" {
 				t.Errorf("Fetch = %q, %v", got, err)

@@ -62,7 +62,8 @@ type Task struct {
 	Identity         func() string // the current identity of the task for Nomad
 	Token            Token         // of Vault
 	Env              *taskenv.Env
-	// Waits is called when the fetch has waited for a while, with the reason. It is called again for another reason.
+	// Waits is called when the fetch has waited for a while, with the text of the error that is the reason. It is called again
+	// for another reason.
 	Waits func(reason string)
 	Log   *slog.Logger
 }

@@ -74,12 +74,12 @@ func TestVariable_Waits(t *testing.T) {
 	}{
 		"no variable":   {nil, "Missing: " + name},
 		"404":           {apierror.Errorf(404, "variable canary not found"), "Missing: " + name},
-		"denied":        {apierror.Denied("canary"), "Cannot read " + name + ": the identity of the task has no right to read the variable: allow it"},
-		"remote 403":    {apierror.FromText(apierror.ErrPermissionDenied.Error()), "Cannot read " + name + ": the identity of the task has no right"},
-		"no leader":     {apierror.ErrNoLeader, "Cannot read " + name + ": the servers do not answer, or with an error (status 500)"},
-		"lost":          {fmt.Errorf("%w: canary", apierror.ErrLost), "Cannot read " + name + ": the servers do not answer"},
-		"unreachable":   {errors.New("dial canary: connection refused"), "Cannot read " + name + ": the servers do not answer"},
-		"token expired": {apierror.ErrTokenExpired, "Cannot read " + name + ": the servers do not answer, or with an error (status 403)"},
+		"denied":        {apierror.Denied("canary"), "cannot read " + name + ": the identity of the task has no right to read the variable: allow it"},
+		"remote 403":    {apierror.FromText(apierror.ErrPermissionDenied.Error()), "cannot read " + name + ": the identity of the task has no right"},
+		"no leader":     {apierror.ErrNoLeader, "cannot read " + name + ": the servers do not answer, or with an error (status 500)"},
+		"lost":          {fmt.Errorf("%w: canary", apierror.ErrLost), "cannot read " + name + ": the servers do not answer"},
+		"unreachable":   {errors.New("dial canary: connection refused"), "cannot read " + name + ": the servers do not answer"},
+		"token expired": {apierror.ErrTokenExpired, "cannot read " + name + ": the servers do not answer, or with an error (status 403)"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package secret
 
 import (
-	"strings"
 	"sync"
 	"time"
 )
@@ -17,11 +16,11 @@ type waiting struct {
 	reported string
 }
 
-// reason sets the reason, which is an error. Its report begins with a capital letter.
+// reason sets the reason, which is the text of an error.
 func (w *waiting) reason(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.text = strings.ToUpper(text[:1]) + text[1:]
+	w.text = text
 	if w.timer == nil {
 		w.timer = time.AfterFunc(quiet, w.late)
 	}

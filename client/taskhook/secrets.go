@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/hook"
@@ -103,7 +104,7 @@ func (h *secretsHook) retry(ctx context.Context, t *secret.Task) {
 	report := func(reason string) {
 		if reason != reported {
 			reported = reason
-			h.control.Emit(&nomad.TaskEvent{Type: nomad.TaskHookMessage, Message: reason + ". The task runs on, and this is repeated"})
+			h.control.Emit(&nomad.TaskEvent{Type: nomad.TaskHookMessage, Message: sentence(reason) + ". The task runs on, and this is repeated"})
 		}
 	}
 	t.Waits = report
@@ -122,13 +123,21 @@ func (h *secretsHook) retry(ctx context.Context, t *secret.Task) {
 	}
 }
 
+// sentence returns the text of an error with a capital letter, for an event.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
 // task returns the task of a start.
 func (h *secretsHook) task(req *TaskPrestartRequest) *secret.Task {
 	name := req.Task.Name
 	out := &secret.Task{Namespace: req.Alloc.Namespace, JobID: req.Alloc.JobID, Secrets: req.Task.Secrets, Env: req.Env, Log: h.log,
 		Identity: func() string { return h.ids.Default(name).Reveal() },
 		Waits: func(reason string) {
-			h.control.Emit(&nomad.TaskEvent{Type: nomad.TaskTemplate, Message: reason})
+			h.control.Emit(&nomad.TaskEvent{Type: nomad.TaskTemplate, Message: sentence(reason)})
 		}}
 	if v := req.Task.Vault; v != nil {
 		out.VaultNamespace = v.Namespace

@@ -143,16 +143,16 @@ func TestSecrets_OncePerLife(t *testing.T) {
 
 // A start waits with one event. It fails with a Killing event when the attempts of the client are used up, and ends with a kill.
 func TestSecrets_Failures(t *testing.T) {
-	const cause = "Cannot read nomad.var.block(p@prod.global): the servers do not answer, or with an error (status 500)"
+	const cause = "annot read nomad.var.block(p@prod.global): the servers do not answer, or with an error (status 500)"
 	synctest.Test(t, func(t *testing.T) {
 		s := newSecretTask(render.Retry{Attempts: 12, Backoff: 250 * time.Millisecond, MaxBackoff: time.Minute}, apierror.ErrNoLeader)
 		_, err := s.start(t.Context())
 		var fault *taskhook.Fault
-		if !errors.As(err, &fault) || fault.Type != nomad.TaskKilling || err.Error() != cause+" (failed attempts: 13)" ||
+		if !errors.As(err, &fault) || fault.Type != nomad.TaskKilling || err.Error() != "c"+cause+" (failed attempts: 13)" ||
 			!fault.Event().FailsTask {
 			t.Errorf("error %v", err)
 		}
-		if _, events := s.control.got(); !slices.Equal(events, []string{"Template: " + cause}) {
+		if _, events := s.control.got(); !slices.Equal(events, []string{"Template: C" + cause}) {
 			t.Errorf("events %q", events)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -166,6 +166,24 @@ func TestSecrets_Failures(t *testing.T) {
 	if _, err := plugin.start(t.Context()); err == nil || err.Error() != `secret "s": this node has no plugins` {
 		t.Errorf("without plugins: %v", err)
 	}
+}
+
+// The same cause is one event, whether a fetch reports it while it waits or at its end.
+func TestSecrets_RunningOneEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSecretTask(render.Retry{Attempts: 5, Backoff: time.Second, MaxBackoff: time.Minute}, apierror.ErrNoLeader)
+		s.request.Running = true
+		resp, err := s.start(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, end := context.WithTimeout(context.Background(), time.Hour)
+		defer end()
+		resp.Background(ctx)
+		if _, events := s.control.got(); len(events) != 1 || !strings.Contains(events[0], ": Cannot read ") {
+			t.Errorf("events %q", events)
+		}
+	})
 }
 
 // A running process of an earlier agent waits for 5 seconds only. Failures are events, are repeated in the background, and do not
