@@ -1,5 +1,5 @@
 // Package taskhook holds the hooks that run around the process of a task. Each concern has one file
-// and one hook, which implements any of seven optional interfaces (lifecycle.go). order.go sets
+// and one hook, which implements any of eight optional interfaces (lifecycle.go). order.go sets
 // their order.
 //
 //	         ┌────────────────── again after a restart ─────────────────┐
@@ -7,7 +7,7 @@
 //	Prestart ─▶ (driver starts the task) ─▶ Poststart ─▶ ... ─▶ Exited ─┴─▶ Stop
 //	                                              PreKill ─┘
 //
-// Update and Render can be called at any time while the task runs. Prestart also runs when a restarted agent recovers a
+// Update, EnvChanged and Render can be called at any time while the task runs. Prestart also runs when a restarted agent recovers a
 // running process. Running is then set in the request: change nothing that belongs to the start.
 //
 // All contexts are cancelled when the task is killed. Work that continues while the process

@@ -50,6 +50,13 @@ type TaskUpdateHook interface {
 	Update(ctx context.Context, req *TaskUpdateRequest, resp *TaskUpdateResponse) error
 }
 
+// TaskEnvHook uses the environment while the process runs. EnvChanged is called after the values of the secret blocks have
+// changed, concurrently with every other hook.
+type TaskEnvHook interface {
+	hook.Hook
+	EnvChanged(env *taskenv.Env)
+}
+
 // TaskRenderHook renders the templates of a running task on demand, concurrently with every
 // other hook. A dry run changes nothing and returns the differences.
 type TaskRenderHook interface {
@@ -193,7 +200,7 @@ type Control interface {
 	Emit(e *nomad.TaskEvent)
 	// SetEnv replaces the named hook's environment variables for later starts.
 	SetEnv(hook string, env map[string]string)
-	// SetSecrets replaces the values of the task's secret blocks, by NAME.KEY.
+	// SetSecrets replaces the values of the task's secret blocks, by NAME.KEY. It calls EnvChanged of the hooks.
 	SetSecrets(values map[string]string)
 	// Restart stops the running process and starts the task again. The restart policy does not
 	// count it.

@@ -57,6 +57,14 @@ func (h *serviceHook) Update(_ context.Context, req *TaskUpdateRequest, _ *TaskU
 	return h.register()
 }
 
+// EnvChanged implements TaskEnvHook: the services can refer to secrets. An error is an event.
+func (h *serviceHook) EnvChanged(env *taskenv.Env) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.env = env
+	h.register() //nolint:errcheck // see above
+}
+
 // register registers the services if the process runs. The caller holds mu.
 func (h *serviceHook) register() error {
 	err := h.try()

@@ -138,6 +138,7 @@ type house struct {
 	dir    *allocdir.Dir
 	alloc  *nomad.Allocation
 	driver *keen
+	deps   taskhook.Deps // of the hooks, besides the users
 }
 
 func newHouse(t *testing.T, config map[string]any) *house {
@@ -177,9 +178,10 @@ func (h *house) runner(first, last hook.Hook) *Runner {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	log := slog.New(slog.DiscardHandler)
+	log, deps := slog.New(slog.DiscardHandler), h.deps
+	deps.Users = users
 	r := New(Config{Alloc: h.alloc, Task: h.alloc.Job.TaskGroups[0].Tasks[0], Node: &nomad.Node{ID: nomad.NewID()},
-		Driver: h.driver, Store: h.db, Dir: h.dir, Hooks: taskhook.Deps{Users: users}, Changed: func() {}, Log: log,
+		Driver: h.driver, Store: h.db, Dir: h.dir, Hooks: deps, Changed: func() {}, Log: log,
 		Identities: identity.New(identity.Config{Alloc: h.alloc, Store: h.db, Log: log})})
 	if first != nil {
 		r.hooks.Hooks = append([]hook.Hook{first}, r.hooks.Hooks...)

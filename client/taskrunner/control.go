@@ -107,7 +107,10 @@ func (r *Runner) Signal(e *nomad.TaskEvent, signal string) error {
 func (r *Runner) SetEnv(hook string, env map[string]string) { r.env.SetHook(hook, env) }
 
 // SetSecrets implements taskhook.Control.
-func (r *Runner) SetSecrets(values map[string]string) { r.env.SetSecrets(values) }
+func (r *Runner) SetSecrets(values map[string]string) {
+	r.env.SetSecrets(values)
+	r.envChanged()
+}
 
 // Update applies a newer version of the allocation, with changes to the task that need no new
 // process. It does not wait: RunUpdateHooks runs the hooks.

@@ -146,6 +146,16 @@ func (r *Runner) RunUpdateHooks(ctx context.Context) {
 	})
 }
 
+// envChanged passes the current environment to the hooks that use it while the process runs.
+func (r *Runner) envChanged() {
+	env := r.env.Build()
+	for _, hook := range r.hooks.Hooks {
+		if h, ok := hook.(taskhook.TaskEnvHook); ok {
+			h.EnvChanged(env)
+		}
+	}
+}
+
 func (r *Runner) runStop(ctx context.Context) {
 	hook.All(r.hooks, "stop", func(h taskhook.TaskStopHook) error {
 		req := &taskhook.TaskStopRequest{Dir: r.dir()}

@@ -70,5 +70,9 @@ func (r *Runner) resume(ctx context.Context) {
 			s.StartedAt = started
 		}, &nomad.TaskEvent{Type: nomad.TaskStarted})
 	}
-	r.runPoststart(hookCtx, r.env.Build(), started)
+	env := r.env.Build()
+	r.runPoststart(hookCtx, env, started)
+	if r.env.Build() != env { // values of secrets have come meanwhile
+		r.envChanged()
+	}
 }
