@@ -24,7 +24,8 @@ const maxUID = 1<<32 - 2
 // may be called concurrently.
 type Users struct {
 	min, max int
-	last     int // the highest that Assign returns
+	last     int    // the highest that Assign returns
+	from     *Users // the pool that this was split from, nil for none
 
 	mu     sync.Mutex
 	next   int
@@ -48,7 +49,7 @@ func (u *Users) Assign(owner string) (int, error) {
 		if u.next++; u.next > u.last {
 			u.next = u.min
 		}
-		if _, lent := u.owners[uid]; !lent && !alive(uid) && !hostuser.Exists(uint32(uid)) {
+		if !u.assigned(uid) && !alive(uid) && !hostuser.Exists(uint32(uid)) {
 			u.owners[uid] = owner
 			return uid, nil
 		}
@@ -56,8 +57,19 @@ func (u *Users) Assign(owner string) (int, error) {
 	return 0, ErrNoUser
 }
 
-// Split returns a pool of the n highest uids, which this pool then does not assign. Contains still reports them. Call it
-// before the first Assign. It is an error if that would leave fewer uids than it takes.
+// assigned reports whether a uid has an owner, here or in the pool that this one was split from. The caller holds mu.
+func (u *Users) assigned(uid int) bool {
+	if _, ok := u.owners[uid]; ok || u.from == nil {
+		return ok
+	}
+	u.from.mu.Lock()
+	defer u.from.mu.Unlock()
+	return u.from.assigned(uid)
+}
+
+// Split returns a pool of the n highest uids, which this pool then does not assign. Contains still reports them. Claim still
+// accepts them, for tasks of an agent that did not split its pool: the returned pool does not assign them until they are
+// released here. Call it before the first Assign. It is an error if that would leave fewer uids than it takes.
 func (u *Users) Split(n int) (*Users, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -65,7 +77,11 @@ func (u *Users) Split(n int) (*Users, error) {
 		return nil, fmt.Errorf("dynamic users %d to %d: at least %d are needed", u.min, u.last, 2*n)
 	}
 	u.last -= n
-	return NewUsers(u.last+1, u.last+n)
+	top, err := NewUsers(u.last+1, u.last+n)
+	if err == nil {
+		top.from = u
+	}
+	return top, err
 }
 
 // alive reports whether a process has the uid.

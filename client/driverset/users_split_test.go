@@ -32,3 +32,28 @@ func TestUsers_Split(t *testing.T) {
 		t.Error("Split() took more than half")
 	}
 }
+
+// A task of an agent that did not split its pool keeps its uid.
+func TestUsers_SplitClaimed(t *testing.T) {
+	all, err := driverset.NewUsers(81000, 81003)
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := all.Split(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := all.Claim(81002, "task"); err != nil {
+		t.Fatal(err)
+	}
+	if uid, err := top.Assign("one"); err != nil || uid != 81003 {
+		t.Errorf("Assign() = %d, %v", uid, err)
+	}
+	if uid, err := top.Assign("two"); err == nil {
+		t.Errorf("Assign() = %d, the uid of a task", uid)
+	}
+	all.Release("task")
+	if uid, err := top.Assign("two"); err != nil || uid != 81002 {
+		t.Errorf("Assign() = %d, %v after the end of the task", uid, err)
+	}
+}
