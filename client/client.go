@@ -178,6 +178,7 @@ type Client struct {
 	// volumesRestored is closed when the dynamic host volumes of the previous agent are restored.
 	volumesRestored chan struct{}
 	reloads         wake.Signal // fingerprint again
+	secretReloads   wake.Signal // fingerprint the plugins of secret blocks again
 
 	secretsMu       sync.Mutex        // held while the providers of secrets are fingerprinted
 	secretProviders map[string]string // their attributes; secretsMu guards it
@@ -196,7 +197,7 @@ func New(cfg Config, parts Parts) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, log: parts.Log, db: db, tls: parts.TLS, host: fingerprint.NewHost("/", cfg.Fingerprint),
-		urgent: wake.New(), reloads: wake.New(), ready: make(chan struct{}), restored: make(chan struct{}),
+		urgent: wake.New(), reloads: wake.New(), secretReloads: wake.New(), ready: make(chan struct{}), restored: make(chan struct{}),
 		volumesRestored: make(chan struct{}),
 	}
 	for _, open := range []func(Parts) error{c.openIdentity, c.openParts, c.openMesh, c.openAllocs, c.openEndpoint} {
@@ -416,6 +417,7 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.watchDrivers(ctx) })
 	group.Go(func() error { return c.watchDevices(ctx) })
 	group.Go(func() error { return c.reload(ctx) })
+	group.Go(func() error { return c.reloadSecrets(ctx) })
 	group.Go(func() error { return c.keepRegistered(ctx, c.follow) })
 	group.Go(func() error { return c.allocs.Run(ctx) })
 	group.Go(func() error { return c.networks.Run(ctx) })

@@ -17,6 +17,7 @@ import (
 // volume plugins, plugins of secret blocks, Consul and Vault. It does not wait for them.
 func (c *Client) Reload() {
 	c.reloads.Send()
+	c.secretReloads.Send()
 	c.consul.Again()
 	c.vault.Again()
 }
@@ -35,7 +36,6 @@ func (c *Client) reload(ctx context.Context) error {
 		case <-c.reloads:
 			c.fingerprintAgain(ctx)
 			c.fingerprintVolumePlugins(ctx)
-			c.fingerprintSecrets(ctx)
 		}
 	}
 }

@@ -52,6 +52,19 @@ func (c *Client) fingerprintSecrets(ctx context.Context) {
 	c.node.changed.Send()
 }
 
+// reloadSecrets fingerprints the providers of secret blocks again on each request until ctx ends. A plugin that hangs does not
+// delay other fingerprints.
+func (c *Client) reloadSecrets(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.secretReloads:
+			c.fingerprintSecrets(ctx)
+		}
+	}
+}
+
 // awaitSecrets runs the plugins of secret blocks for their versions. It waits for secretsPatience at most. The node is
 // registered again when a slow plugin has answered.
 func (c *Client) awaitSecrets(ctx context.Context) {

@@ -64,6 +64,12 @@ func (p *Plugins) Fingerprint(ctx context.Context) map[string]string {
 
 // version calls a plugin for its version. It reports false if the plugin is not usable.
 func (p *Plugins) version(ctx context.Context, name string) (string, bool) {
+	select {
+	case p.fingerprints <- struct{}{}:
+		defer func() { <-p.fingerprints }()
+	case <-ctx.Done():
+		return "", false
+	}
 	out, err := p.call(ctx, call{plugin: name, args: []string{"fingerprint"}, env: map[string]string{"CPI_OPERATION": "fingerprint"},
 		limit: fingerprintTime})
 	if err != nil {

@@ -25,8 +25,14 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// MaxCalls is the number of calls of plugins at a time.
-const MaxCalls = 4
+// Calls of plugins at a time. Fingerprints have their own: plugins that hang must not delay the fetches of others.
+const (
+	maxFetches      = 4
+	maxFingerprints = 4
+
+	// MaxCalls is the number of all calls at a time, and of the users that they need.
+	MaxCalls = maxFetches + maxFingerprints
+)
 
 // Limits of a call of a plugin.
 const (
@@ -34,7 +40,6 @@ const (
 	maxOutput  = 1 << 20
 	maxScript  = 1 << 20
 	maxShown   = 256 // bytes of a plugin's own error
-	parallel   = MaxCalls
 	drainAfter = time.Second
 )
 
@@ -56,8 +61,9 @@ type Plugins struct {
 	confiner Confiner
 	users    Users
 	log      *slog.Logger
-	slots    chan struct{}
 	number   atomic.Uint64
+
+	fetches, fingerprints chan struct{} // slots of calls
 }
 
 // PluginsConfig configures Plugins.
@@ -72,14 +78,14 @@ type PluginsConfig struct {
 // NewPlugins returns the plugins of a node. It removes what calls of an earlier agent have left.
 func NewPlugins(c PluginsConfig) *Plugins {
 	p := &Plugins{dir: filepath.Join(c.CommonDir, "secrets"), runs: filepath.Join(c.StateDir, "secret_plugins"), confiner: c.Confiner,
-		users: c.Users, log: c.Log, slots: make(chan struct{}, parallel)}
+		users: c.Users, log: c.Log, fetches: make(chan struct{}, maxFetches), fingerprints: make(chan struct{}, maxFingerprints)}
 	if err := os.RemoveAll(p.runs); err != nil {
 		c.Log.Warn("remove the temporary files of plugins", "err", err) // they only take space
 	}
 	return p
 }
 
-// fetch calls a plugin for a block.
+// fetch calls a plugin for a block. It calls t.Waits with what it waits for, also if that is short.
 func (p *Plugins) fetch(ctx context.Context, t *Task, s *nomad.Secret, env *taskenv.Env) (map[string]string, error) {
 	vars := make(map[string]string, len(s.Env)+3)
 	for key, value := range s.Env {
@@ -89,6 +95,14 @@ func (p *Plugins) fetch(ctx context.Context, t *Task, s *nomad.Secret, env *task
 		vars[key] = env.Expand(value)
 	}
 	maps.Copy(vars, map[string]string{"CPI_OPERATION": "fetch", "NOMAD_NAMESPACE": t.Namespace, "NOMAD_JOB_ID": t.JobID})
+	t.Waits(fmt.Sprintf("plugin %q for secret %q waits for calls of other tasks: at most %d run at a time", s.Provider, s.Name, maxFetches))
+	select {
+	case p.fetches <- struct{}{}:
+		defer func() { <-p.fetches }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	t.Waits(fmt.Sprintf("plugin %q for secret %q has not answered yet", s.Provider, s.Name))
 	out, err := p.call(ctx, call{plugin: s.Provider, args: []string{"fetch", s.Path}, env: vars, limit: callTime})
 	if err != nil {
 		return nil, fmt.Errorf("failed executing plugin %q for secret %q: %w", s.Provider, s.Name, err)
@@ -116,14 +130,8 @@ type call struct {
 	limit  time.Duration
 }
 
-// call runs a plugin and returns its output.
+// call runs a plugin and returns its output. The caller has a slot.
 func (p *Plugins) call(ctx context.Context, c call) ([]byte, error) {
-	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 	f, err := p.open(c.plugin)
 	if err != nil {
 		return nil, err

@@ -2,13 +2,16 @@ package secret
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/driverset"
@@ -229,6 +232,62 @@ func TestPlugin_Hangs(t *testing.T) {
 		!strings.Contains(err.Error(), "it did not end within 100ms and was killed") {
 		t.Errorf("after its time: %v", err)
 	}
+}
+
+// Fetches do not wait for fingerprints, nor fingerprints for fetches.
+func TestPlugin_Slots(t *testing.T) {
+	n := newNode(t)
+	n.script("own", `test $1 = fetch && echo '{"result": {"k": "v"}}' || echo '{"type": "secrets", "version": "1.2.3"}'`)
+	for range maxFingerprints {
+		n.plugins.fingerprints <- struct{}{}
+	}
+	if got, err := n.fetch("own", nil); err != nil || got["s.k"] != "v" {
+		t.Errorf("fetch = %q, %v", got, err)
+	}
+	for range maxFingerprints {
+		<-n.plugins.fingerprints
+	}
+	for range maxFetches {
+		n.plugins.fetches <- struct{}{}
+	}
+	if got := n.plugins.Fingerprint(t.Context()); got[nomad.SecretsAttribute("own")] != "1.2.3" {
+		t.Errorf("Fingerprint() = %v", got)
+	}
+}
+
+// A fetch that waits for calls of other tasks is reported, and so is one whose plugin does not answer.
+func TestPlugin_Waits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPlugins(PluginsConfig{CommonDir: t.TempDir(), StateDir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+		for range maxFetches {
+			p.fetches <- struct{}{}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		var waits []string
+		_, err := (&Node{Plugins: p}).Fetch(ctx, waitingTask(func(reason string) { waits = append(waits, reason) }))
+		want := []string{`plugin "slow" for secret "s" waits for calls of other tasks: at most 4 run at a time`}
+		if !errors.Is(err, context.DeadlineExceeded) || !slices.Equal(waits, want) {
+			t.Errorf("error %v, reasons %q", err, waits)
+		}
+	})
+	n := newNode(t)
+	n.script("slow", "sleep 1000")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var waits []string
+	_, err := (&Node{Plugins: n.plugins}).Fetch(ctx, waitingTask(func(reason string) {
+		waits = append(waits, reason)
+		cancel()
+	}))
+	if want := []string{`plugin "slow" for secret "s" has not answered yet`}; !errors.Is(err, context.Canceled) || !slices.Equal(waits, want) {
+		t.Errorf("error %v, reasons %q", err, waits)
+	}
+}
+
+// waitingTask is a task with a block of the plugin slow.
+func waitingTask(waits func(string)) *Task {
+	return &Task{Secrets: []*nomad.Secret{{Name: "s", Provider: "slow", Path: "p"}}, Env: environment(), Waits: waits}
 }
 
 // A plugin cannot read or write what is not its own.

@@ -62,8 +62,8 @@ type Task struct {
 	Identity         func() string // the current identity of the task for Nomad
 	Token            Token         // of Vault
 	Env              *taskenv.Env
-	// Waits is called when the fetch has waited for a while, with the text of the error that is the reason. It is called again
-	// for another reason.
+	// Waits is called when the fetch has waited for a while, with the reason: the text of an error, or what a plugin waits for.
+	// It is called again for another reason.
 	Waits func(reason string)
 	Log   *slog.Logger
 }
@@ -137,8 +137,10 @@ func (n *Node) await(ctx context.Context, t *Task, s *nomad.Secret, before map[s
 	absences, failures := backoff.Backoff{Min: 250 * time.Millisecond, Max: 15 * time.Second}, 0
 	w := &waiting{report: t.Waits}
 	defer w.end()
+	reporting := *t
+	reporting.Waits = w.reason
 	for {
-		found, err := n.fetch(ctx, t, resolved, env)
+		found, err := n.fetch(ctx, &reporting, resolved, env)
 		f, m := (final{}), (*missing)(nil)
 		switch {
 		case err == nil:

@@ -16,7 +16,7 @@ type waiting struct {
 	reported string
 }
 
-// reason sets the reason, which is the text of an error.
+// reason sets the reason, which begins in lower case as the text of an error.
 func (w *waiting) reason(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
