@@ -1,7 +1,6 @@
 package taskhook
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/vault/token"
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -48,6 +48,8 @@ const (
 	vaultQuiet = 3 * time.Second
 	// waitsForVault is this event.
 	waitsForVault = "Waiting for a token of Vault: the task starts after its login"
+	// vaultUnwritten begins the event for a new token that cannot be written.
+	vaultUnwritten = "The new token of Vault cannot be written, and the task keeps the older one: "
 	// newVaultToken is the reason of a change mode.
 	newVaultToken = "Vault: new Vault token acquired"
 	// vaultRestart and vaultSignal are change modes. The other one is noop.
@@ -67,7 +69,7 @@ type vaultHook struct {
 	log     *slog.Logger
 
 	mu       sync.Mutex
-	started  chan string // of the current start: receives the token in the environment of the process
+	started  chan string // of the current start: receives VAULT_TOKEN of the process
 	stopping bool        // the process is being stopped: the change mode is not applied
 }
 
@@ -84,8 +86,10 @@ type vaultStart struct {
 	tokens  <-chan token.Token
 	started <-chan string // receives when the process has started; nil for one that ran before
 
-	current token.Token // the newest
-	seen    string      // the hash of the token that the process has got, "" if unknown
+	pending token.Token     // the newest, while it is not written; zero for none
+	current token.Token     // the newest that is written
+	given   map[string]bool // the hashes of all that were written since Prestart
+	seen    string          // the hash of the token that the process has got, "" if unknown
 }
 
 func (h *vaultHook) Prestart(ctx context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
@@ -106,7 +110,7 @@ func (h *vaultHook) Prestart(ctx context.Context, req *TaskPrestartRequest, resp
 	h.started, h.stopping = started, false
 	h.mu.Unlock()
 	resp.Below = true
-	s := &vaultStart{block: block, dir: req.Dir}
+	s := &vaultStart{block: block, dir: req.Dir, given: map[string]bool{}}
 	if req.Running {
 		s.seen = h.loadSeen(s)
 	} else {
@@ -155,23 +159,61 @@ func (h *vaultHook) begin(ctx context.Context, s *vaultStart) error {
 	}
 }
 
-// follow delivers the token of each new login, and applies the change mode if the process has another one.
+// follow delivers the token of each new login, and applies the change mode if the process has another one. A token that
+// cannot be written is not delivered: follow tries again.
 func (h *vaultHook) follow(ctx context.Context, s *vaultStart) {
+	retry := backoff.Backoff{Min: time.Second, Max: time.Minute}
+	var again <-chan time.Time // nil while no write has failed
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case t := <-s.tokens:
-			if err := h.put(s, t); err != nil {
-				h.log.Warn("write the new token of Vault", "err", err)
-			}
+		case s.pending = <-s.tokens:
+		case <-again:
 		case got := <-s.started:
-			s.started, s.seen = nil, hashOf(cmp.Or(got, s.current.Secret.Reveal()))
+			s.started, s.seen = nil, s.process(got)
 		}
+		if err := h.write(s); err != nil {
+			if again == nil {
+				h.unwritten(err)
+			}
+			again = time.After(retry.Next())
+			continue
+		}
+		again = nil
+		retry.Reset()
 		if s.started == nil {
 			h.deliver(ctx, s)
 		}
 	}
+}
+
+// process returns the hash of the token that a process has got whose VAULT_TOKEN is given. The variable counts only if its
+// value is a token of this start: the job can set another one.
+func (s *vaultStart) process(variable string) string {
+	if hash := hashOf(variable); s.given[hash] {
+		return hash
+	}
+	return hashOf(s.current.Secret.Reveal())
+}
+
+// write puts the pending token, if there is one.
+func (h *vaultHook) write(s *vaultStart) error {
+	if s.pending.IsZero() {
+		return nil
+	}
+	if err := h.put(s, s.pending); err != nil {
+		return err
+	}
+	s.pending = token.Token{}
+	return nil
+}
+
+// unwritten reports a token that cannot be written.
+func (h *vaultHook) unwritten(err error) {
+	h.log.Warn("write the new token of Vault, retrying", "err", err)
+	text := vaultUnwritten + err.Error() + ". It is tried again"
+	h.control.Emit(&nomad.TaskEvent{Type: nomad.TaskHookMessage, Message: text, DisplayMessage: text})
 }
 
 // deliver applies the change mode if the process has not got the current token.
@@ -184,8 +226,15 @@ func (h *vaultHook) deliver(ctx context.Context, s *vaultStart) {
 	}
 }
 
-// put replaces the file and the variables. Only the task's user and group can read the file.
+// put replaces the file, then the variables. Only the task's user and group can read the file.
 func (h *vaultHook) put(s *vaultStart, t token.Token) error {
+	if !s.block.DisableFile {
+		attributes := s.dir.Secret()
+		attributes.Mode = 0o640
+		if err := s.dir.Secrets().Replace(vaultFile, []byte(t.Secret.Reveal()), attributes); err != nil {
+			return fmt.Errorf("write the token of Vault: %w", err)
+		}
+	}
 	env := map[string]string{}
 	if s.block.Env {
 		env["VAULT_TOKEN"] = t.Secret.Reveal()
@@ -194,15 +243,8 @@ func (h *vaultHook) put(s *vaultStart, t token.Token) error {
 		}
 	}
 	s.current = t
+	s.given[hashOf(t.Secret.Reveal())] = true
 	h.control.SetEnv(h.Name(), env)
-	if s.block.DisableFile {
-		return nil
-	}
-	attributes := s.dir.Secret()
-	attributes.Mode = 0o640
-	if err := s.dir.Secrets().Replace(vaultFile, []byte(t.Secret.Reveal()), attributes); err != nil {
-		return fmt.Errorf("write the token of Vault: %w", err)
-	}
 	return nil
 }
 
@@ -248,20 +290,15 @@ func (h *vaultHook) kill(ctx context.Context, signal string) {
 	}
 }
 
-// Poststart reports the token in the environment of the process. A login may have replaced it while the process started.
+// Poststart reports VAULT_TOKEN of the process. A login may have replaced the token while the process started.
 func (h *vaultHook) Poststart(_ context.Context, req *TaskPoststartRequest, _ *TaskPoststartResponse) error {
-	block := req.Task.Vault
-	if block == nil {
+	if req.Task.Vault == nil {
 		return nil
-	}
-	got := ""
-	if _, own := req.Task.Env["VAULT_TOKEN"]; block.Env && !own {
-		got = req.Env.Var("VAULT_TOKEN")
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	select {
-	case h.started <- got:
+	case h.started <- req.Env.Var("VAULT_TOKEN"):
 	default: // Prestart failed for a running process, or has reported it
 	}
 	return nil

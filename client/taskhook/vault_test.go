@@ -240,6 +240,73 @@ func TestVault_Attach(t *testing.T) {
 	}
 }
 
+// TestVault_OtherVariable checks that a variable VAULT_TOKEN that is not the token of the block does not cause a change mode.
+func TestVault_OtherVariable(t *testing.T) {
+	for name, set := range map[string]func(*vaultTask){
+		"template":         func(v *vaultTask) { v.control.env.SetHook("template", map[string]string{"VAULT_TOKEN": "mine"}) },
+		"interpolated key": func(v *vaultTask) { v.request.Task.Env = map[string]string{"${VAULT_NAMESPACE}_TOKEN": "mine"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newVaultTask(t, withVault(nomad.Vault{Env: true, ChangeMode: "restart"}))
+			set(v)
+			give := func(secret string) {
+				next := vaultToken(secret)
+				next.Namespace = "VAULT"
+				v.tokens.ch <- next
+			}
+			for range 3 { // each restart is another start with the same variable
+				give("one")
+				v.run(t, false)()
+				give("one")
+				give("one") // received: the one before was
+				v.await(t, "mine", "")
+				v.end()
+				v.seen(t, "one")
+				select {
+				case <-v.tokens.ch:
+				default:
+				}
+			}
+			give("two")
+			v.run(t, true)()
+			v.await(t, "mine", "Restart Signaled: "+acquired)
+			v.seen(t, "two")
+		})
+	}
+}
+
+// TestVault_Unwritable checks that a token whose file cannot be written is not delivered until it is.
+func TestVault_Unwritable(t *testing.T) {
+	const restart = "Restart Signaled: " + acquired
+	v := newVaultTask(t, withVault(nomad.Vault{Env: true, ChangeMode: "restart"}))
+	v.tokens.ch <- vaultToken("one")
+	v.run(t, false)()
+	v.seen(t, "one")
+	file := filepath.Join(v.dir.SecretsPath(), "vault_token")
+	for _, err := range []error{os.Remove(file), os.Mkdir(file, 0o700)} { // nothing can replace a directory
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.tokens.ch <- vaultToken("two")
+	testpace.Until(t, "the event", func() bool { return strings.Contains(v.control.all(), "event: ") })
+	v.tokens.ch <- vaultToken("three")
+	v.tokens.ch <- vaultToken("three") // received: the one before was
+	const event = "event: The new token of Vault cannot be written, and the task keeps the older one: write the token of Vault: "
+	calls := v.control.all()
+	if !strings.HasPrefix(calls, event) || !strings.HasSuffix(calls, ". It is tried again") || v.control.env.Build().Var("VAULT_TOKEN") != "one" {
+		t.Errorf("calls %q, token %q", calls, v.control.env.Build().Var("VAULT_TOKEN"))
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	v.await(t, "three", calls+"; "+restart)
+	v.seen(t, "three")
+	if text, mode := v.file("vault_token"); text != "three" || mode != 0o640 {
+		t.Errorf("the file has %q, mode %o", text, mode)
+	}
+}
+
 // TestVault_LoginDuringStart checks that a process whose environment has an older token gets the change mode when it runs.
 func TestVault_LoginDuringStart(t *testing.T) {
 	v := newVaultTask(t, withVault(nomad.Vault{Env: true, ChangeMode: "signal", ChangeSignal: "SIGHUP"}))
