@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/consul/token"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/template"
+	vaulttoken "github.com/open-nomad/open-nomad/client/vault/token"
 	"github.com/open-nomad/open-nomad/internal/consul/readproxy"
 	vaultreads "github.com/open-nomad/open-nomad/internal/vault/readproxy"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -30,7 +31,7 @@ func newTemplateHook(c Config) hook.Hook {
 	h := &templateHook{task: c.Task.Name, all: template.New(template.Deps{
 		Config: c.Template, Task: c.Control, NotRunning: ErrNotRunning, Shared: c.Dir.Shared,
 		Consul: c.ReadConsul, ConsulToken: consulToken(c), Vault: c.ReadVault, VaultToken: vaultToken(c),
-		Namespace: c.Alloc.Namespace, Labels: c.Metrics.Labels(c.Alloc, c.Task), Log: c.Log,
+		VaultLogins: vaultLogins(c), Namespace: c.Alloc.Namespace, Labels: c.Metrics.Labels(c.Alloc, c.Task), Log: c.Log,
 	})}
 	if c.Alloc.Job != nil {
 		h.group = c.Alloc.Job.TaskGroup(c.Alloc.TaskGroup)
@@ -57,6 +58,14 @@ func vaultToken(c Config) vaultreads.Token {
 	}
 	return vaultreads.Token{Secret: c.VaultTokens.Secret(c.Task.Name), Namespace: c.Task.Vault.Namespace,
 		Rejected: func(ctx context.Context, secret string) bool { return c.VaultTokens.Rejected(ctx, c.Task.Name, secret) }}
+}
+
+// vaultLogins returns the function that watches the logins of the task, nil if there are none.
+func vaultLogins(c Config) func() (<-chan vaulttoken.Token, func()) {
+	if vaultToken(c).Secret == nil {
+		return nil
+	}
+	return func() (<-chan vaulttoken.Token, func()) { return c.VaultTokens.Watch(c.Task.Name) }
 }
 
 func (*templateHook) Name() string { return template.Hook }

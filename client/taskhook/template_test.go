@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/open-nomad/open-nomad/client/consul/token"
+	vaulttoken "github.com/open-nomad/open-nomad/client/vault/token"
 	"github.com/open-nomad/open-nomad/internal/consul"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -41,18 +42,28 @@ func (templateTokens) Rejected(_ context.Context, task, secret string) bool {
 	return task == "web" && secret == "of web"
 }
 
-// TestVaultToken checks that templates use Vault with the token of the task only.
+func (templateTokens) Watch(task string) (<-chan vaulttoken.Token, func()) {
+	ch := make(chan vaulttoken.Token, 1)
+	ch <- vaulttoken.Token{Accessor: task}
+	return ch, func() {}
+}
+
+// TestVaultToken checks that templates use Vault with the token of the task only, and follow its logins.
 func TestVaultToken(t *testing.T) {
 	with := &nomad.Task{Name: "web", Vault: &nomad.Vault{Namespace: "team"}}
 	got := vaultToken(Config{Task: with, VaultTokens: templateTokens{}})
 	if got.Secret() != "of web" || got.Namespace != "team" || !got.Rejected(t.Context(), "of web") || got.Rejected(t.Context(), "x") {
 		t.Errorf("token %q of namespace %q", got.Secret(), got.Namespace)
 	}
+	tokens, _ := vaultLogins(Config{Task: with, VaultTokens: templateTokens{}})()
+	if got := <-tokens; got.Accessor != "web" {
+		t.Errorf("the logins are those of %q", got.Accessor)
+	}
 	for name, c := range map[string]Config{
 		"no block":  {Task: &nomad.Task{Name: "web"}, VaultTokens: templateTokens{}},
 		"no tokens": {Task: with},
 	} {
-		if got := vaultToken(c); got.Secret != nil {
+		if got := vaultToken(c); got.Secret != nil || vaultLogins(c) != nil {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

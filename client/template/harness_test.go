@@ -20,6 +20,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/template"
+	"github.com/open-nomad/open-nomad/client/vault/token"
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/consul"
 	"github.com/open-nomad/open-nomad/internal/consul/readproxy"
@@ -154,6 +155,7 @@ type world struct {
 
 	vault      *vault.Cluster
 	vaultToken vaultreads.Token
+	logins     chan token.Token // to Vault, each received before the next
 
 	mu       sync.Mutex
 	programs []*exec.Cmd // started
@@ -162,7 +164,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, task: &task{}}
+	w := &world{t: t, task: &task{}, logins: make(chan token.Token)}
 	var err error
 	if w.alloc, err = allocdir.Build(filepath.Join(t.TempDir(), "allocs"), "a"); err != nil {
 		t.Fatal(err)
@@ -194,7 +196,7 @@ func (w *world) restartAgent() {
 		Config: w.config, Task: w.task, NotRunning: errNotRunning, Shared: w.alloc.Shared,
 		Consul: w.consul, ConsulToken: readproxy.Token{Secret: w.consulToken, Rejected: w.rejectToken},
 		Vault: w.vault, VaultToken: w.vaultToken,
-		Namespace: "default", Labels: []metrics.Label{{Name: "test", Value: w.t.Name()}}, Log: slog.New(slog.DiscardHandler),
+		VaultLogins: func() (<-chan token.Token, func()) { return w.logins, func() {} }, Namespace: "default", Labels: []metrics.Label{{Name: "test", Value: w.t.Name()}}, Log: slog.New(slog.DiscardHandler),
 	})
 }
 

@@ -136,6 +136,15 @@ func (r *reporter) died(err error) {
 	})
 }
 
+// replaced follows the end of a program that another one replaces. That one finds again what is missing. The first pass of it
+// ends an outage.
+func (r *reporter) replaced() {
+	r.send(func(s *status) {
+		s.missing, s.reported = render.Missing{}, false
+		s.dead = !s.stale.IsZero()
+	})
+}
+
 // recovered ends an outage of the data.
 func (r *reporter) recovered() { r.send(func(s *status) { r.end(s) }) }
 

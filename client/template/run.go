@@ -32,13 +32,14 @@ type run struct {
 	started  chan struct{} // closed when the process runs
 	complete chan struct{} // closed after the first complete render
 	first    chan error    // the result of the first complete render, once, buffered
-	updated  wake.Signal   // entries or token are new
+	updated  wake.Signal   // entries or token are new, or there was a new login to Vault
 	pending  *pending      // changes whose change mode is due
 	done     chan struct{} // closed when loop has returned
 
 	mu      sync.Mutex
 	entries []*entry
 	token   idtoken.Token
+	login   string // the secret of the last token of Vault
 	// begun is set when Begin no longer waits for the first render: later changes and errors concern a process.
 	begun bool
 }
@@ -52,6 +53,7 @@ func (t *Templates) newRun(s Start, entries []*entry) *run {
 		done: make(chan struct{}),
 	}
 	r.confined, r.noStart = s.Confine()
+	r.setLogin()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.run = r
@@ -94,6 +96,7 @@ func (r *run) loop(ctx context.Context) {
 	defer work.Wait()
 	work.Go(func() { r.report.run(ctx) })
 	work.Go(func() { r.applyChanges(ctx) })
+	work.Go(func() { r.followLogins(ctx) })
 	todo := r.todo()
 	if r.s.All {
 		todo = r.list()
@@ -117,14 +120,50 @@ func (r *run) loop(ctx context.Context) {
 		}
 		if !errors.Is(err, errUpdated) {
 			r.waitForUpdate(ctx, forever)
+			continue
+		}
+		r.report.replaced()
+	}
+}
+
+// followLogins ends the program after each new login to Vault. The next one reads all secrets anew.
+func (r *run) followLogins(ctx context.Context) {
+	if r.t.deps.VaultLogins == nil {
+		return
+	}
+	tokens, stop := r.t.deps.VaultLogins()
+	defer stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case t := <-tokens:
+			if r.loggedIn(t.Secret.Reveal()) {
+				r.updated.Send()
+			}
 		}
 	}
+}
+
+// setLogin records the current token of Vault, before a program begins.
+func (r *run) setLogin() {
+	if secret := r.t.deps.VaultToken.Secret; secret != nil {
+		r.loggedIn(secret())
+	}
+}
+
+// loggedIn records the secret of a token of Vault. It reports whether it is another one.
+func (r *run) loggedIn(secret string) (changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed, r.login = r.login != secret, secret
+	return changed
 }
 
 // forever is longer than any start of a task.
 const forever = 100 * 365 * 24 * time.Hour
 
-// waitForUpdate waits for new templates or a new token, at most for d.
+// waitForUpdate waits for new templates, a new token or a new login, at most for d.
 func (r *run) waitForUpdate(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -167,6 +206,7 @@ func (r *run) program(ctx context.Context, todo []*entry) error {
 		return &startError{r.noStart}
 	}
 	r.reportConfinement()
+	r.setLogin()
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watched := make(chan struct{})

@@ -20,10 +20,11 @@
 // has no program. Their hashes are the hook's state, so a restart does not render them again.
 //
 // With Consul or Vault, each program has a connection to proxies of the agent, which add the tokens (internal/readproxy).
-// It is descriptor 2 of the program, and ends with it. A new token of Vault is used for the next request.
+// It is descriptor 2 of the program, and ends with it. A new token of Vault is used for the next request. After a new login,
+// the program runs again, because the leases of the older token end with it. A renewal has no such effect.
 //
-// Goroutines: those of a start end with it. They run the program, read its frames, serve its requests to Consul and Vault, report, and
-// apply change modes.
+// Goroutines: those of a start end with it. They run the program, read its frames, serve its requests to Consul and Vault, report,
+// follow the logins to Vault, and apply change modes.
 package template
 
 import (
@@ -36,6 +37,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/client/vault/token"
 	"github.com/open-nomad/open-nomad/internal/consul"
 	consulreads "github.com/open-nomad/open-nomad/internal/consul/readproxy"
 	"github.com/open-nomad/open-nomad/internal/safefs"
@@ -75,9 +77,11 @@ type Deps struct {
 	// Vault is the cluster that the functions of Vault use, with the token of the task. nil: they are refused.
 	Vault      *vault.Cluster
 	VaultToken vaultreads.Token // without Secret, the task has no vault block
-	Namespace  string
-	Labels     []metrics.Label // of the task's metrics
-	Log        *slog.Logger
+	// VaultLogins returns a channel that receives the current token, and then that of each new login (token.Manager). nil: none.
+	VaultLogins func() (<-chan token.Token, func())
+	Namespace   string
+	Labels      []metrics.Label // of the task's metrics
+	Log         *slog.Logger
 }
 
 // Confinement runs programs of the client as the task would run (taskhook.Confinement).

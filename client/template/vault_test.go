@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/login"
+	"github.com/open-nomad/open-nomad/client/vault/token"
 	"github.com/open-nomad/open-nomad/internal/render"
 	"github.com/open-nomad/open-nomad/internal/testvault"
 	"github.com/open-nomad/open-nomad/internal/vault"
@@ -14,7 +16,8 @@ import (
 )
 
 // readTeam is the policy of the tokens of these tests.
-const readTeam = `path "secret/data/app" { capabilities = ["read"] }`
+const readTeam = `path "secret/data/app" { capabilities = ["read"] }
+path "database/creds/app" { capabilities = ["read"] }`
 
 // withVault makes the client of the task one with Vault. The token is that of world.secret.
 func (w *world) withVault(v *testvault.Vault) {
@@ -165,6 +168,98 @@ func TestVault_Token(t *testing.T) {
 	}
 	if list := w.task.messages(nomad.TaskTemplate)[before:]; count(list, "Cannot read") > 0 {
 		t.Errorf("events = %q", list)
+	}
+}
+
+// logIn makes a secret the current one, and returns when the templates have received it.
+func (w *world) logIn(secret string) {
+	w.setToken(secret)
+	for range 2 { // the second is received after the first was handled
+		w.logins <- token.Token{Secret: login.NewSecret(secret)}
+	}
+}
+
+// creds returns a template that renders credentials with a lease.
+func creds(dest string) *nomad.Template {
+	return text(dest, `{{ with secret "database/creds/app" }}{{ .Data.username }}{{ end }}`)
+}
+
+// TestVault_NewLogin checks that credentials whose lease has ended with a lost token are read anew after the next login, long
+// before the end of the lease, that the login ends an outage, and that the same token again has no effect.
+func TestVault_NewLogin(t *testing.T) {
+	t.Parallel() // it mostly waits
+	v := testvault.Start(t, testvault.Config{})
+	v.Expect("unknown token")
+	v.Dynamic("database/creds/app", testvault.Dynamic{TTL: time.Hour, Renewable: true})
+	c := vaultClient{t, v}
+	c.put("one")
+	w := newWorld(t)
+	first := c.token()
+	w.setToken(first)
+	w.withVault(v)
+	w.vars.Set("a", map[string]string{"x": "1"})
+	signal := func(t *nomad.Template) { t.ChangeMode, t.ChangeSignal = "signal", "SIGHUP" }
+	once := func(t *nomad.Template) { t.Once, t.ChangeMode = true, "restart" }
+	w.runs(with(creds("local/creds"), signal), with(creds("local/once"), once), app("local/x"), variable("local/a", "a", "x"))
+	before, kept := w.file("local/creds"), w.file("local/once")
+
+	w.logIn(first) // as the hook receives it at the begin of a watch
+	w.vars.Set("a", map[string]string{"x": "2"})
+	w.until("a change is followed", func() bool { return w.file("local/a") == "2" })
+	if started, _ := w.programsRun(); started != 1 || w.file("local/creds") != before {
+		t.Errorf("%d programs were started without a new login", started)
+	}
+
+	v.Lost(first)
+	w.until("the outage is reported", func() bool { return count(w.task.messages(nomad.TaskTemplate), "Cannot read") == 1 })
+	w.logIn(c.token())
+	w.until("other credentials are in the file, with a signal", func() bool {
+		now := w.file("local/creds")
+		return strings.HasPrefix(now, "u-") && now != before && len(w.task.sent()) == 1
+	})
+	w.until("the end of the outage is reported", func() bool {
+		return count(w.task.messages(nomad.TaskTemplate), "Templates are up to date again") == 1
+	})
+	started, _ := w.programsRun()
+	if started != 2 || w.file("local/once") != kept || w.task.restarted() != 0 || len(w.task.killed()) > 0 || len(v.Leases()) != 1 {
+		t.Errorf("%d programs were started, restarts %d, kills %v, leases %v, once %q, was %q", started, w.task.restarted(), w.task.killed(),
+			v.Leases(), w.file("local/once"), kept)
+	}
+}
+
+// TestVault_LoginDuringStart checks that a start that waits for data goes on waiting after a new login, and has credentials of
+// the new token.
+func TestVault_LoginDuringStart(t *testing.T) {
+	t.Parallel() // it mostly waits
+	v := testvault.Start(t, testvault.Config{})
+	v.Dynamic("database/creds/app", testvault.Dynamic{TTL: time.Hour, Renewable: true})
+	c := vaultClient{t, v}
+	w := newWorld(t)
+	first := c.token()
+	w.setToken(first)
+	w.withVault(v)
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.begin(w.start(with(creds("local/creds"), func(t *nomad.Template) { t.ChangeMode = "restart" }), variable("local/a", "a", "x")))
+		done <- err
+	}()
+	w.until("the credentials are read", func() bool { return len(v.Leases()) == 1 })
+	v.Lost(first)
+	w.logIn(c.token())
+	w.until("they are read anew", func() bool { return len(v.Leases()) == 1 })
+	select {
+	case err := <-done:
+		t.Fatalf("Begin() = %v while data is missing", err)
+	default:
+	}
+	w.vars.Set("a", map[string]string{"x": "1"})
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	w.all.Started(nil)
+	started, _ := w.programsRun()
+	if started != 2 || !strings.HasPrefix(w.file("local/creds"), "u-") || w.task.restarted() != 0 || len(w.task.killed()) > 0 {
+		t.Errorf("%d programs were started, %d restarts, kills %v, file %q", started, w.task.restarted(), w.task.killed(), w.file("local/creds"))
 	}
 }
 
