@@ -110,6 +110,7 @@ type keen struct {
 	*mock.Driver
 	devices bool
 	network *drivers.TaskNetwork // of each started task
+	signal  error                // of SignalTask, if not nil
 	mu      sync.Mutex
 	given   []*drivers.TaskConfig
 }
@@ -129,6 +130,13 @@ func (d *keen) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers
 		handle.Network = d.network
 	}
 	return handle, err
+}
+
+func (d *keen) SignalTask(id, signal string) error {
+	if d.signal != nil {
+		return d.signal
+	}
+	return d.Driver.SignalTask(id, signal)
 }
 
 // house is the environment of a task.
@@ -214,6 +222,40 @@ func begin(t *testing.T, r *Runner) (shutdown context.CancelFunc, ended <-chan e
 }
 
 var killEvent = &nomad.TaskEvent{Type: nomad.TaskKilling}
+
+// A signal to a process that has just ended fails like one to a task that does not run, and has no event.
+func TestSignal_Ended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, map[string]any{"run_for": "1h"})
+		r := h.runner(nil, nil)
+		_, ended := begin(t, r)
+		signal := func() error {
+			return r.Signal(&nomad.TaskEvent{Type: nomad.TaskSignaling, TaskSignal: "SIGHUP"}, "SIGHUP")
+		}
+		sent := func() bool {
+			return slices.ContainsFunc(r.State().Events, func(e *nomad.TaskEvent) bool { return e.Type == nomad.TaskSignaling })
+		}
+		for _, c := range []struct {
+			err        error
+			notRunning bool
+		}{{drivers.ErrTaskNotFound, true}, {errors.New("x"), false}} {
+			h.driver.signal = c.err
+			if err := signal(); err == nil || errors.Is(err, ErrNotRunning) != c.notRunning || sent() {
+				t.Errorf("Signal() = %v after %v of the driver, event %t", err, c.err, sent())
+			}
+		}
+		h.driver.signal = nil
+		if err := signal(); err != nil || !sent() {
+			t.Errorf("Signal() = %v, event %t", err, sent())
+		}
+		if err := r.Kill(t.Context(), codec.Copy(killEvent)); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
 
 // Every hook is called at its moment, in this order, also around a restart.
 func TestHookMoments(t *testing.T) {

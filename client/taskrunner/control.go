@@ -2,6 +2,7 @@ package taskrunner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -96,7 +97,11 @@ func (r *Runner) Signal(e *nomad.TaskEvent, signal string) error {
 	if id == "" {
 		return fmt.Errorf("signal task %s: %w", r.name, ErrNotRunning)
 	}
-	if err := r.cfg.Driver.SignalTask(id, signal); err != nil {
+	err := r.cfg.Driver.SignalTask(id, signal)
+	if errors.Is(err, drivers.ErrTaskNotFound) {
+		err = ErrNotRunning // the process has ended, and the loop has not noticed yet
+	}
+	if err != nil {
 		return fmt.Errorf("signal task %s: %w", r.name, err)
 	}
 	r.Emit(e)

@@ -141,7 +141,16 @@ func (r *rig) signal() {
 		testtask.Await(r, cfg, r.Answer)
 	}
 	r.pid(cfg)
-	r.stops(cfg)
+	if err := r.driver.StopTask(r.Context(), cfg.ID, 0, ""); err != nil {
+		r.Fatalf("StopTask() = %v", err)
+	}
+	if _, err := r.driver.WaitTask(r.Context(), cfg.ID); err != nil {
+		r.Fatalf("WaitTask() = %v", err)
+	}
+	if err := r.driver.SignalTask(cfg.ID, r.Signal); r.Signal != "" && !errors.Is(err, drivers.ErrTaskNotFound) {
+		r.Errorf("SignalTask() of a task that has ended = %v, want %v", err, drivers.ErrTaskNotFound)
+	}
+	r.ends(cfg, killed)
 	if err := r.driver.SignalTask(cfg.ID, r.Signal); err == nil {
 		r.Error("SignalTask() of a destroyed task = nil, want an error")
 	}

@@ -77,10 +77,14 @@ func (d *Driver) SignalTask(id, signal string) error {
 	}
 	ctx, cancel := call(context.Background())
 	defer cancel()
-	if _, err := d.api.ContainerKill(ctx, t.container, client.ContainerKillOptions{Signal: signal}); err != nil {
-		return fmt.Errorf("send %s to task %s: %w", signal, id, err)
+	_, err = d.api.ContainerKill(ctx, t.container, client.ContainerKillOptions{Signal: signal})
+	switch {
+	case err == nil:
+		return nil
+	case ended(err):
+		return drivers.ErrTaskNotFound
 	}
-	return nil
+	return fmt.Errorf("send %s to task %s: %w", signal, id, err)
 }
 
 // DestroyTask implements drivers.Driver.

@@ -39,6 +39,9 @@ import (
 // requestPatience is the time limit of requests that the supervisor answers at once.
 const requestPatience = 30 * time.Second
 
+// endPatience is how long the supervisor may need to notice the end of a task.
+const endPatience = 5 * time.Second
+
 // handleVersion is the version of a handle's State.
 const handleVersion = 1
 
@@ -228,7 +231,21 @@ func (ts *Tasks) SignalTask(id, signal string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
 	defer cancel()
-	return notFound(ts.send(ctx, id, sig))
+	if err := ts.send(ctx, id, sig); err != nil {
+		return ts.unsent(ctx, id, err)
+	}
+	return nil
+}
+
+// unsent returns the error for a signal that could not be sent: ErrTaskNotFound if the task has ended. The supervisor has no
+// error of its own for that.
+func (ts *Tasks) unsent(ctx context.Context, id string, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, endPatience)
+	defer cancel()
+	if _, unknown := ts.cfg.Supervisor.Wait(ctx, id); unknown == nil {
+		return drivers.ErrTaskNotFound
+	}
+	return notFound(err)
 }
 
 // send sends a signal to a task, to the processes that the kind of the driver selects.

@@ -61,7 +61,8 @@ type Driver interface {
 	// is also called for a task that RecoverTask could not recover. Then ErrTaskNotFound has the
 	// same meaning as there.
 	StopTask(ctx context.Context, id string, timeout time.Duration, signal string) error
-	// SignalTask sends one signal by name; an unknown name is an error and sends nothing.
+	// SignalTask sends one signal by name; an unknown name is an error and sends nothing. The error for a task that has ended
+	// is ErrTaskNotFound.
 	SignalTask(id, signal string) error
 	// DestroyTask removes an exited task and its remains; force kills it first. It is also called
 	// for a task that RecoverTask could not recover.
