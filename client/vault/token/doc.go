@@ -21,7 +21,7 @@
 // or may not renew itself, the new login is made at four fifths of the life. A token without an end is only kept.
 //
 // With allow_token_expiration, a token is neither renewed nor replaced. After its end, requests get status 403. A new login
-// follows only when the task starts for the first time after a restart of the agent.
+// follows at the next start of the task.
 //
 // The replaced token is revoked a minute later. EndTask revokes the token of a task that is dead, and End all tokens of an
 // allocation; a paused task keeps its token. End waits one second at most. Node.Run repeats revocations that fail, for a day,

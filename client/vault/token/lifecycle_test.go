@@ -232,8 +232,8 @@ func TestNoEnd(t *testing.T) {
 	})
 }
 
-// TestAllowTokenExpiration checks that such a token is neither renewed nor replaced, and that the next start after a restart
-// of the agent has a valid one.
+// TestAllowTokenExpiration checks that such a token is neither renewed nor replaced, and that the next start after its end has
+// a valid one, with and without a restart of the agent.
 func TestAllowTokenExpiration(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.vault.Expect("unknown token")
@@ -260,8 +260,21 @@ func TestAllowTokenExpiration(t *testing.T) {
 			t.Error("the running task has another token after a restart of the agent")
 		}
 		must(t, g.Confirm(t.Context(), "web"))
-		if got := next(t, tokens).Secret.Reveal(); got == first || got != g.Secret("web")() {
+		second := next(t, tokens).Secret.Reveal()
+		if second == first || second != g.Secret("web")() {
 			t.Error("a new start has the expired token")
+		}
+		lookups := w.vault.Calls(lookupCall)
+		pass(20 * time.Minute)
+		must(t, g.Confirm(t.Context(), "web"))
+		if none(t, tokens); w.vault.Calls(lookupCall) != lookups {
+			t.Error("a token before its end was looked up again")
+		}
+		pass(20 * time.Minute)
+		none(t, tokens)
+		must(t, g.Confirm(t.Context(), "web"))
+		if got := next(t, tokens).Secret.Reveal(); got == second || got != g.Secret("web")() {
+			t.Error("a start after the end of the token has it")
 		}
 	})
 }

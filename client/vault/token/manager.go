@@ -214,8 +214,8 @@ func (m *Manager) Watch(task string) (<-chan Token, func()) {
 }
 
 // Confirm waits until the task has a token that Vault has accepted since this agent started. A token of an earlier agent may
-// have ended meanwhile. A task that is about to start calls it before Watch. A running one does not: if its token has ended,
-// Watch receives another one. If Vault does not answer, the token of the earlier agent remains in use, and Confirm does not
+// have ended meanwhile, and so may have one that is not replaced at its end (allow_token_expiration). A task that is about to
+// start calls it before Watch. A running one does not: if its token has ended, Watch receives another one. If Vault does not answer, the token of the earlier agent remains in use, and Confirm does not
 // wait for Vault. It returns the error of ctx.
 func (m *Manager) Confirm(ctx context.Context, task string) error {
 	for first := true; ; first = false {
@@ -245,6 +245,9 @@ func (m *Manager) confirmed(task string, first bool) (ready bool, changed <-chan
 	changed = s.verdicts.Next()
 	if first {
 		m.begin(s)
+		if s.life.ended() {
+			s.confirmed = time.Time{}
+		}
 		if s.token != nil && s.confirmed.IsZero() && !s.doubt && !s.lost {
 			s.doubt = true
 			s.wake.Send()
