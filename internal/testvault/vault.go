@@ -115,6 +115,9 @@ func (v *Vault) Root() string { return v.root }
 // Expect accepts faults that contain a text. The test fails if none occurs.
 func (v *Vault) Expect(text string) { v.faults.Expect(text) }
 
+// Allow accepts faults that contain a text. None need occur.
+func (v *Vault) Allow(text string) { v.faults.Allow(text) }
+
 // Faults returns all faults so far.
 func (v *Vault) Faults() []string { return v.faults.All() }
 
