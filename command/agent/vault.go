@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -27,16 +28,17 @@ func (a *Agent) openVault() error {
 	return nil
 }
 
-// reloadVault applies the vault blocks of new settings. Other clusters, and enabled, need a restart.
-func (a *Agent) reloadVault(set *config.Settings) error {
+// reloadVault applies the vault blocks of new settings. Other clusters, and enabled, need a restart. The error of a cluster
+// does not prevent the others.
+func (a *Agent) reloadVault(set *config.Settings) (err error) {
 	for _, s := range set.VaultSettings() {
 		at := slices.IndexFunc(a.vault, func(c *vault.Cluster) bool { return c.Name() == s.Name })
 		if at < 0 {
 			continue
 		}
-		if err := a.vault[at].Replace(s); err != nil {
-			return fmt.Errorf("vault %q: %w", s.Name, err)
+		if bad := a.vault[at].Replace(s); bad != nil {
+			err = errors.Join(err, fmt.Errorf("vault %q: %w", s.Name, bad))
 		}
 	}
-	return nil
+	return err
 }
