@@ -26,7 +26,9 @@ type onVault struct {
 	v     *testvault.Vault // nil: another server
 	node  *Node
 	token string
-	next  func() string // a new login; nil: the token is fine
+	// namespace is that of the token.
+	namespace string
+	next      func() string // a new login; nil: the token is fine
 
 	mu       sync.Mutex
 	waits    []string
@@ -88,10 +90,10 @@ func (w *onVault) read(ctx context.Context, engine, path string) (map[string]str
 	if engine != "" {
 		s.Config = map[string]any{"engine": engine}
 	}
-	task := &Task{Secrets: []*nomad.Secret{s}, Env: environment(), Token: Token{Secret: func() string {
+	task := &Task{Secrets: []*nomad.Secret{s}, Env: environment(), Token: Token{Current: func() (string, string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return w.token
+		return w.token, w.namespace
 	}, Rejected: func(_ context.Context, secret string) bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -211,7 +213,7 @@ func TestVaultReads_Denied(t *testing.T) {
 	w.write("kv/app", map[string]any{"k": "v"})
 	w.policy(`path "kv/other" { capabilities = ["read"] }`)
 	result := w.reads("kv", "kv/app")
-	w.awaits("cannot read vault.read(kv/app): Vault denied the request: the policies of the task's token do not allow it: add the right")
+	w.awaits("cannot read vault.read(kv/app): Vault denied the request: the policies of the task's token do not allow it, or the token has ended")
 	w.policy(`path "kv/*" { capabilities = ["read"] }`)
 	if got, err := result(); err != nil || got["s.k"] != "v" || len(w.rejected) == 0 {
 		t.Errorf("Fetch = %q, %v, rejected %q", got, err, w.rejected)
@@ -346,11 +348,11 @@ func manyKeys() string {
 	return b.String()
 }
 
-// The namespace is that of the job, else that of the cluster.
+// The namespace is that of the token. A reload can have changed that of the cluster.
 func TestVaultReads_Namespace(t *testing.T) {
 	v := testvault.Start(t, testvault.Config{Namespace: "team"})
-	w := at(t, v.Addr(), "team")
-	w.v, w.token = v, v.Root()
+	w := at(t, v.Addr(), "other")
+	w.v, w.token, w.namespace = v, v.Root(), "team"
 	if _, err := w.node.Vault.Client(v.Root(), "team").Logical().Write("kv/app", map[string]any{"k": "v"}); err != nil {
 		t.Fatal(err)
 	}

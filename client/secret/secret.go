@@ -57,7 +57,6 @@ type Node struct {
 // Task is a task with secret blocks.
 type Task struct {
 	Namespace, JobID string
-	VaultNamespace   string // of the job, "" for that of the cluster
 	Secrets          []*nomad.Secret
 	Identity         func() string // the current identity of the task for Nomad
 	Token            Token         // of Vault

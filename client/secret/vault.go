@@ -1,7 +1,6 @@
 package secret
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,7 +18,7 @@ import (
 
 // Token is the token of Vault of a task. The zero value is none.
 type Token struct {
-	Secret   func() string
+	Current  func() (secret, namespace string)
 	Rejected func(ctx context.Context, secret string) bool // as that of the token manager
 }
 
@@ -28,48 +27,44 @@ const mounts = "sys/internal/ui/mounts/"
 
 // vault reads a secret of the KV engine with the token of the task. A token that Vault has rejected is replaced once.
 func (n *Node) vault(ctx context.Context, t *Task, s *nomad.Secret) (map[string]string, error) {
-	if n.Vault == nil || t.Token.Secret == nil {
-		return nil, final{fmt.Errorf("secret %q: this client has no enabled vault block: add the block, or constrain the job to nodes with "+
-			"attribute vault.version", s.Name)}
+	if n.Vault == nil || t.Token.Current == nil {
+		return nil, final{fmt.Errorf("secret %q: this client has no enabled vault block: add the block, "+
+			"or constrain the job to nodes with attribute vault.version", s.Name)}
 	}
 	at, err := parsePath(s)
 	if err != nil {
 		return nil, final{err}
 	}
-	token := t.Token.Secret()
+	token, namespace := t.Token.Current()
 	if token == "" {
 		return nil, fmt.Errorf("cannot read %s: the task has no token of Vault yet", at)
 	}
-	found, err := n.read(ctx, token, t.VaultNamespace, at)
+	found, err := read(ctx, n.Vault.Client(token, namespace), at)
 	if hasStatus(err, http.StatusForbidden) && t.Token.Rejected(ctx, token) {
-		found, err = n.read(ctx, t.Token.Secret(), t.VaultNamespace, at)
+		found, err = read(ctx, n.Vault.Client(t.Token.Current()), at)
 	}
 	switch {
-	case !at.v2 && (hasStatus(err, http.StatusForbidden, http.StatusBadRequest) || errors.As(err, new(*missing))) && n.needsData(ctx, t, at):
+	case !at.v2 && (hasStatus(err, http.StatusForbidden, http.StatusBadRequest) || errors.As(err, new(*missing))) &&
+		n.needsData(ctx, t, at):
 		return nil, final{wrongEngine(at, "a secret of the KV engine, version 2", nomad.SecretEngineKV2)}
 	case hasStatus(err, http.StatusForbidden):
-		return nil, fmt.Errorf("cannot read %s: Vault denied the request: the policies of the task's token do not allow it: add the right to "+
-			"a policy of the role in Vault", at)
+		return nil, fmt.Errorf("cannot read %s: Vault denied the request: the policies of the task's token do not allow it, "+
+			"or the token has ended: check the policies of the role in Vault", at)
 	case err != nil && !errors.As(err, new(final)) && !errors.As(err, new(*missing)):
 		return nil, fmt.Errorf("cannot read %s: %w", at, vault.Redact(err))
 	}
 	return found, err
 }
 
-// needsData reports whether a path lacks the "data/" of a KV engine of version 2. Vault denies or refuses such a request,
-// or has nothing at the path.
+// needsData reports whether a path lacks the "data/" of a KV engine of version 2. Vault denies or refuses such a
+// request, or has nothing at the path.
 func (n *Node) needsData(ctx context.Context, t *Task, at *location) bool {
-	return dataPath(ctx, n.client(t.Token.Secret(), t.VaultNamespace), at.path) != at.path
+	return dataPath(ctx, n.Vault.Client(t.Token.Current()), at.path) != at.path
 }
 
 // wrongEngine is the error for a block with the engine of another version.
 func wrongEngine(at *location, what, engine string) error {
 	return fmt.Errorf("secret %q: %s is %s: set engine = %q in its config block", at.name, at, what, engine)
-}
-
-// client returns a client in the namespace of a job, "" for that of the cluster.
-func (n *Node) client(token, namespace string) *api.Client {
-	return n.Vault.Client(token, cmp.Or(namespace, n.Vault.Settings().Namespace))
 }
 
 // hasStatus reports whether Vault answered with one of the statuses.
@@ -101,8 +96,7 @@ func parsePath(s *nomad.Secret) (*location, error) {
 }
 
 // read reads a secret once.
-func (n *Node) read(ctx context.Context, token, namespace string, at *location) (map[string]string, error) {
-	client := n.client(token, namespace)
+func read(ctx context.Context, client *api.Client, at *location) (map[string]string, error) {
 	path := at.path
 	if at.v2 {
 		path = dataPath(ctx, client, path)
@@ -130,8 +124,8 @@ func (n *Node) read(ctx context.Context, token, namespace string, at *location) 
 	return plain(items), nil
 }
 
-// dataPath returns the path of the data of a secret of the KV engine, version 2. Its mount shows where "data/" belongs. A path
-// that has it, and one whose mount is unknown, stays as it is.
+// dataPath returns the path of the data of a secret of the KV engine, version 2. Its mount shows where "data/" belongs.
+// A path that has it, and one whose mount is unknown, stays as it is.
 func dataPath(ctx context.Context, client *api.Client, path string) string {
 	answer, err := client.Logical().ReadWithContext(ctx, mounts+path)
 	if err != nil || answer == nil {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,7 +43,7 @@ path "kv/*" { capabilities = ["read"] }`},
 		t.Fatal(err)
 	}
 	task := &Task{Env: environment(), Log: slog.New(slog.DiscardHandler), Token: Token{
-		Secret:   func() string { return made.Auth.ClientToken },
+		Current:  func() (string, string) { return made.Auth.ClientToken, "" },
 		Rejected: func(context.Context, string) bool { return false }}}
 	return v, &Node{Vault: c}, task
 }
@@ -93,10 +96,10 @@ func TestVault(t *testing.T) {
 // TestVault_Rejected checks that a request with a token that Vault does not accept any more is sent again with the next token.
 func TestVault_Rejected(t *testing.T) {
 	v, n, task := vaultTask(t)
-	good := task.Token.Secret()
+	good, _ := task.Token.Current()
 	current := "hvs.gone"
 	v.Expect("unknown token")
-	task.Token = Token{Secret: func() string { return current }, Rejected: func(_ context.Context, secret string) bool {
+	task.Token = Token{Current: func() (string, string) { return current, "" }, Rejected: func(_ context.Context, secret string) bool {
 		if secret != "hvs.gone" {
 			t.Error("another token was reported")
 		}
@@ -108,19 +111,50 @@ func TestVault_Rejected(t *testing.T) {
 	}
 }
 
+// TestVault_Namespaces checks that each request has the namespace of its token, which need not be that of the settings.
+func TestVault_Namespaces(t *testing.T) {
+	var got []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Get("X-Vault-Token")+" in "+r.Header.Get("X-Vault-Namespace"))
+		if len(got) == 1 {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		w.Write([]byte(`{"data":{"k":"v"}}`)) //nolint:errcheck // shown by the answer
+	}))
+	t.Cleanup(s.Close)
+	c, err := vault.New(vault.Settings{Name: vault.DefaultCluster, Address: s.URL, Namespace: "of-the-settings"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, namespace := "first", "old"
+	task := &Task{Token: Token{Current: func() (string, string) { return token, namespace },
+		Rejected: func(context.Context, string) bool {
+			token, namespace = "second", ""
+			return true
+		}}}
+	if found, err := (&Node{Vault: c}).vault(t.Context(), task, vaultBlock("kv/a", "kv")); err != nil || found["k"] != "v" {
+		t.Errorf("values %q, %v", found, err)
+	}
+	if want := []string{"first in old", "second in "}; !slices.Equal(got, want) {
+		t.Errorf("requests %q, want %q", got, want)
+	}
+}
+
 // TestVault_Unavailable checks that a block is fetched again while there is no token, and while Vault is sealed.
 func TestVault_Unavailable(t *testing.T) {
 	v, n, task := vaultTask(t)
 	v.Seal()
-	good, asked := task.Token.Secret(), 0
-	task.Token.Secret = func() string {
+	good, _ := task.Token.Current()
+	asked := 0
+	task.Token.Current = func() (string, string) {
 		switch asked++; asked {
 		case 1:
-			return ""
+			return "", ""
 		case 3:
 			v.Unseal()
 		}
-		return good
+		return good, ""
 	}
 	task.Secrets = []*nomad.Secret{vaultBlock("kv/shop", "")}
 	if got, err := n.Fetch(t.Context(), task); err != nil || got["db.password"] != "one" {
@@ -129,7 +163,7 @@ func TestVault_Unavailable(t *testing.T) {
 	if asked < 3 {
 		t.Errorf("%d requests, want one more after each failure", asked)
 	}
-	task.Token.Secret = nil
+	task.Token.Current = nil
 	if _, err := n.Fetch(t.Context(), task); err == nil || !strings.Contains(err.Error(), "this client has no enabled vault block") {
 		t.Errorf("without Vault: %v", err)
 	}

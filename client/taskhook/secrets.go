@@ -1,7 +1,6 @@
 package taskhook
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -139,14 +138,8 @@ func (h *secretsHook) task(req *TaskPrestartRequest) *secret.Task {
 		Waits: func(reason string) {
 			h.control.Emit(&nomad.TaskEvent{Type: nomad.TaskTemplate, Message: sentence(reason)})
 		}}
-	if v := req.Task.Vault; v != nil {
-		out.VaultNamespace = v.Namespace
-	}
-	if req.Alloc.Job != nil {
-		out.VaultNamespace = cmp.Or(out.VaultNamespace, req.Alloc.Job.VaultNamespace)
-	}
 	if h.tokens != nil && h.tokens.Enabled() && req.Task.Vault != nil {
-		out.Token = secret.Token{Secret: h.tokens.Secret(name),
+		out.Token = secret.Token{Current: h.tokens.Current(name),
 			Rejected: func(ctx context.Context, s string) bool { return h.tokens.Rejected(ctx, name, s) }}
 	}
 	return out

@@ -56,13 +56,13 @@ func vaultToken(c Config) vaultreads.Token {
 	if c.Task.Vault == nil || c.VaultTokens == nil || !c.VaultTokens.Enabled() {
 		return vaultreads.Token{}
 	}
-	return vaultreads.Token{Secret: c.VaultTokens.Secret(c.Task.Name), Namespace: c.Task.Vault.Namespace,
+	return vaultreads.Token{Current: c.VaultTokens.Current(c.Task.Name),
 		Rejected: func(ctx context.Context, secret string) bool { return c.VaultTokens.Rejected(ctx, c.Task.Name, secret) }}
 }
 
 // vaultLogins returns the function that watches the logins of the task, nil if there are none.
 func vaultLogins(c Config) func() (<-chan vaulttoken.Token, func()) {
-	if vaultToken(c).Secret == nil {
+	if vaultToken(c).Current == nil {
 		return nil
 	}
 	return func() (<-chan vaulttoken.Token, func()) { return c.VaultTokens.Watch(c.Task.Name) }

@@ -36,7 +36,9 @@ type templateTokens struct{ VaultTokens }
 
 func (templateTokens) Enabled() bool { return true }
 
-func (templateTokens) Secret(task string) func() string { return func() string { return "of " + task } }
+func (templateTokens) Current(task string) func() (string, string) {
+	return func() (string, string) { return "of " + task, "team" }
+}
 
 func (templateTokens) Rejected(_ context.Context, task, secret string) bool {
 	return task == "web" && secret == "of web"
@@ -50,10 +52,11 @@ func (templateTokens) Watch(task string) (<-chan vaulttoken.Token, func()) {
 
 // TestVaultToken checks that templates use Vault with the token of the task only, and follow its logins.
 func TestVaultToken(t *testing.T) {
-	with := &nomad.Task{Name: "web", Vault: &nomad.Vault{Namespace: "team"}}
+	with := &nomad.Task{Name: "web", Vault: &nomad.Vault{}}
 	got := vaultToken(Config{Task: with, VaultTokens: templateTokens{}})
-	if got.Secret() != "of web" || got.Namespace != "team" || !got.Rejected(t.Context(), "of web") || got.Rejected(t.Context(), "x") {
-		t.Errorf("token %q of namespace %q", got.Secret(), got.Namespace)
+	secret, namespace := got.Current()
+	if secret != "of web" || namespace != "team" || !got.Rejected(t.Context(), "of web") || got.Rejected(t.Context(), "x") {
+		t.Errorf("token %q of namespace %q", secret, namespace)
 	}
 	tokens, _ := vaultLogins(Config{Task: with, VaultTokens: templateTokens{}})()
 	if got := <-tokens; got.Accessor != "web" {
@@ -63,8 +66,8 @@ func TestVaultToken(t *testing.T) {
 		"no block":  {Task: &nomad.Task{Name: "web"}, VaultTokens: templateTokens{}},
 		"no tokens": {Task: with},
 	} {
-		if got := vaultToken(c); got.Secret != nil || vaultLogins(c) != nil {
-			t.Errorf("%s: %+v", name, got)
+		if got := vaultToken(c); got.Current != nil || vaultLogins(c) != nil {
+			t.Errorf("%s: the task has a token", name)
 		}
 	}
 }

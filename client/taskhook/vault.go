@@ -33,8 +33,8 @@ type VaultTokens interface {
 
 // VaultSecrets provides the tokens of tasks for requests to Vault.
 type VaultSecrets interface {
-	// Secret returns the function that returns the current secret of a task, "" while there is none.
-	Secret(task string) func() string
+	// Current returns the function that returns the current secret of a task, "" while there is none, and its namespace.
+	Current(task string) func() (secret, namespace string)
 	// Rejected reports that Vault answered 403 to a request with a secret. It returns true when another one is current.
 	Rejected(ctx context.Context, task, secret string) bool
 }

@@ -32,9 +32,11 @@ type vaultTokens struct {
 func (*vaultTokens) Enabled() bool                               { return true }
 func (*vaultTokens) Confirm(context.Context, string) error       { return nil }
 func (v *vaultTokens) Watch(string) (<-chan token.Token, func()) { return v.ch, func() {} }
-func (*vaultTokens) Secret(string) func() string                 { return func() string { return "" } }
-func (v *vaultTokens) EndTask(task string)                       { v.ended = append(v.ended, task) }
-func vaultToken(secret string) token.Token                       { return token.Token{Secret: login.NewSecret(secret)} }
+func (*vaultTokens) Current(string) func() (string, string) {
+	return func() (string, string) { return "", "" }
+}
+func (v *vaultTokens) EndTask(task string) { v.ended = append(v.ended, task) }
+func vaultToken(secret string) token.Token { return token.Token{Secret: login.NewSecret(secret)} }
 func withVault(v nomad.Vault) *nomad.Task {
 	return &nomad.Task{Vault: &v}
 }

@@ -1,7 +1,6 @@
 package template
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -46,24 +45,26 @@ func (r *run) session(ctx context.Context, entries []*entry) *session {
 func (r *run) reads() map[string]http.Handler {
 	d, m := &r.t.deps, map[string]http.Handler{}
 	if d.Consul != nil {
-		m[consulreads.Host] = &consulreads.Proxy{Agent: d.Consul, Token: d.ConsulToken}
+		m[render.ConsulHost] = &consulreads.Proxy{Agent: d.Consul, Token: d.ConsulToken}
 	}
 	if d.usesVault() {
-		m[vaultreads.Host] = vaultreads.New(d.Vault, d.VaultToken)
+		m[render.VaultHost] = vaultreads.New(d.Vault, d.VaultToken)
 	}
 	return m
 }
 
 // usesVault reports whether templates can read Vault.
-func (d *Deps) usesVault() bool { return d.Vault != nil && d.VaultToken.Secret != nil }
+func (d *Deps) usesVault() bool { return d.Vault != nil && d.VaultToken.Current != nil }
 
-// vaultRequest sets what the program needs for Vault, or why it has none.
+// vaultRequest sets the settings for Vault in a request, or why templates cannot use Vault.
 func (r *run) vaultRequest(req *render.Request) {
 	d := &r.t.deps
 	switch {
 	case d.usesVault():
-		req.Vault = &render.Vault{Retry: d.Config.VaultRetry, DefaultLease: d.Config.vaultDefaultLease(),
-			Namespace: cmp.Or(d.VaultToken.Namespace, d.Vault.Settings().Namespace)}
+		_, namespace := d.VaultToken.Current()
+		req.Vault = &render.Vault{
+			Retry: d.Config.VaultRetry, DefaultLease: d.Config.vaultDefaultLease(), Namespace: namespace,
+		}
 	case d.Vault != nil:
 		req.NoVault = render.NoVaultBlock
 	}

@@ -147,8 +147,9 @@ func (r *run) followLogins(ctx context.Context) {
 
 // setLogin records the current token of Vault, before a program begins.
 func (r *run) setLogin() {
-	if secret := r.t.deps.VaultToken.Secret; secret != nil {
-		r.loggedIn(secret())
+	if current := r.t.deps.VaultToken.Current; current != nil {
+		secret, _ := current()
+		r.loggedIn(secret)
 	}
 }
 

@@ -19,12 +19,13 @@
 // Templates that no data can change are rendered once. A task whose templates are all of this kind
 // has no program. Their hashes are the hook's state, so a restart does not render them again.
 //
-// With Consul or Vault, each program has a connection to proxies of the agent, which add the tokens (internal/readproxy).
-// It is descriptor 2 of the program, and ends with it. A new token of Vault is used for the next request. After a new login,
-// the program runs again, because the leases of the older token end with it. A renewal has no such effect.
+// With Consul or Vault, each program has a connection to proxies of the agent, which add the tokens
+// (internal/readproxy). It is descriptor 2 of the program, and ends with it. A new token of Vault is used for the next
+// request. After a new login, the program runs again, because the leases of the older token end with it. A renewal has
+// no such effect.
 //
-// Goroutines: those of a start end with it. They run the program, read its frames, serve its requests to Consul and Vault, report,
-// follow the logins to Vault, and apply change modes.
+// Goroutines: those of a start end with it. They run the program, read its frames, serve its requests to Consul and
+// Vault, report, follow the logins to Vault, and apply change modes.
 package template
 
 import (
@@ -76,7 +77,7 @@ type Deps struct {
 	ConsulToken consulreads.Token
 	// Vault is the cluster that the functions of Vault use, with the token of the task. nil: they are refused.
 	Vault      *vault.Cluster
-	VaultToken vaultreads.Token // without Secret, the task has no vault block
+	VaultToken vaultreads.Token // without Current, the task has no vault block
 	// VaultLogins returns a channel that receives the current token, and then that of each new login (token.Manager). nil: none.
 	VaultLogins func() (<-chan token.Token, func())
 	Namespace   string

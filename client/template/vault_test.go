@@ -27,7 +27,7 @@ func (w *world) withVault(v *testvault.Vault) {
 		w.t.Fatal(err)
 	}
 	w.vault = c
-	w.vaultToken = vaultreads.Token{Secret: w.consulToken}
+	w.vaultToken = vaultreads.Token{Current: func() (string, string) { return w.consulToken(), "" }}
 	w.config.VaultRetry = render.Retry{Backoff: 10 * time.Millisecond, MaxBackoff: 200 * time.Millisecond}
 	w.config.VaultDefaultLease = time.Second
 	w.restartAgent()

@@ -37,6 +37,12 @@ const (
 	EvalLimit = time.Minute
 )
 
+// Hosts of the requests on the connection of the program to the agent.
+const (
+	ConsulHost = "consul"
+	VaultHost  = "vault"
+)
+
 // Environment returns the environment of the program: it uses one core and collects its garbage
 // early.
 func Environment() map[string]string {

@@ -240,6 +240,15 @@ type agent struct {
 	stopAlloc, stopNode func()
 }
 
+// Secret returns the function that returns the current secret of a task.
+func (a *agent) Secret(task string) func() string {
+	current := a.Current(task)
+	return func() string {
+		secret, _ := current()
+		return secret
+	}
+}
+
 // stop stops the agent.
 func (a *agent) stop() {
 	a.stopAlloc()

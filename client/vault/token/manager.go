@@ -256,16 +256,23 @@ func (m *Manager) confirmed(task string, first bool) (ready bool, changed <-chan
 	return !s.current().IsZero() && (s.mute || !s.confirmed.IsZero()), changed
 }
 
-// Secret returns the function that returns the current secret of a task, "" while there is none. The function may be used for
-// as long as the allocation exists.
-func (m *Manager) Secret(task string) func() string {
+// Current returns the function that returns the current secret of a task, and its namespace. While there is none, the secret
+// is "", and the namespace is that of the next login. The function may be used for as long as the allocation exists.
+func (m *Manager) Current(task string) func() (secret, namespace string) {
 	if !m.Enabled() {
-		return func() string { return "" }
+		return func() (secret, namespace string) { return "", "" }
 	}
-	return func() string {
+	return func() (secret, namespace string) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return m.sessions[task].current().Secret.Reveal()
+		s := m.sessions[task]
+		switch t := s.current(); {
+		case !t.IsZero():
+			return t.Secret.Reveal(), t.Namespace
+		case s != nil:
+			return "", m.node.target(s.block).namespace
+		}
+		return "", ""
 	}
 }
 

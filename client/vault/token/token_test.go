@@ -66,8 +66,11 @@ func TestNothing(t *testing.T) {
 		w.node = nil
 		w.node.Leftovers(nil)
 		m = w.manager(alloc("web"))
-		if m.Enabled() || m.Prepare() || m.Update(alloc("web")) || m.Secret("web")() != "" || m.Rejected(t.Context(), "web", "x") || m.Status() != nil {
+		if m.Enabled() || m.Prepare() || m.Update(alloc("web")) || m.Rejected(t.Context(), "web", "x") || m.Status() != nil {
 			t.Error("tokens on a node without Vault")
+		}
+		if secret, namespace := m.Current("web")(); secret != "" || namespace != "" {
+			t.Errorf("a token %q in %q", secret, namespace)
 		}
 		must(t, m.Run(t.Context()))
 		must(t, m.Confirm(t.Context(), "web"))
@@ -75,6 +78,30 @@ func TestNothing(t *testing.T) {
 		stop()
 		m.EndTask("web")
 		m.End(t.Context())
+	})
+}
+
+// TestCurrentNamespace checks that a token keeps the namespace of its login after a reload with another one.
+func TestCurrentNamespace(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.setup(t, nil)
+		g := w.start(t, alloc("web"))
+		tokens, stop := g.Watch("web")
+		defer stop()
+		first := next(t, tokens)
+		s := w.cluster.Settings()
+		s.Namespace = "team"
+		must(t, w.cluster.Replace(s))
+		if secret, namespace := g.Current("web")(); secret != first.Secret.Reveal() || namespace != "" {
+			t.Errorf("the token is in %q, want the root namespace", namespace)
+		}
+		if secret, namespace := g.Current("unknown")(); secret != "" || namespace != "" {
+			t.Errorf("an unknown task has a token %q in %q", secret, namespace)
+		}
+		s.Namespace = ""
+		must(t, w.cluster.Replace(s))
+		g.end(t)
+		g.stop()
 	})
 }
 
@@ -116,6 +143,9 @@ func TestTarget(t *testing.T) {
 		pass(time.Second)
 		if got := w.reported(); len(got) != 1 || !strings.Contains(got[0], "does not accept the namespace") {
 			t.Errorf("events %q for a wrong namespace", got)
+		}
+		if secret, namespace := g.Current("web")(); secret != "" || namespace != "team" {
+			t.Errorf("token %q in %q before the login", secret, namespace)
 		}
 		g.end(t)
 		g.stop()

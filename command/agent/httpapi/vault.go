@@ -6,10 +6,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-// vaultRoutes returns the route with which operators find what cannot use Vault by workload identity.
+// vaultRoutes returns the route that lists jobs and nodes which are not ready to use Vault with workload identities.
 func vaultRoutes() []web.Route {
+	fields := web.NoFields[message.UpgradeCheckVaultWorkloadIdentityRequest]
 	return []web.Route{{Methods: "GET", Path: "/v1/operator/upgrade-check/vault-workload-identity",
-		Handle: web.Read("Operator.UpgradeCheckVaultWorkloadIdentity", web.NoFields[message.UpgradeCheckVaultWorkloadIdentityRequest], vaultReadiness)}}
+		Handle: web.Read("Operator.UpgradeCheckVaultWorkloadIdentity", fields, vaultReadiness)}}
 }
 
 // readiness is the body of the answer.
@@ -21,5 +22,6 @@ type readiness struct {
 
 // vaultReadiness returns the body. Its lists are [] if they are empty: the codec of RPC has no empty list.
 func vaultReadiness(o *message.UpgradeCheckVaultWorkloadIdentityResponse) (any, error) {
-	return readiness{append([]*nomad.JobListStub{}, o.JobsWithoutVaultIdentity...), append([]*nomad.NodeListStub{}, o.OutdatedNodes...), nil}, nil
+	jobs, nodes := append([]*nomad.JobListStub{}, o.JobsWithoutVaultIdentity...), append([]*nomad.NodeListStub{}, o.OutdatedNodes...)
+	return readiness{jobs, nodes, nil}, nil
 }

@@ -25,9 +25,6 @@ import (
 // MaxAnswer limits an answer, in bytes. A longer one is cut, and the stream ends with an error.
 const MaxAnswer = render.MaxConsulAnswer
 
-// Host is the host of the requests on the connection of a program.
-const Host = "consul"
-
 // Token is the token that the requests get. It is asked for each request, so a renewed one is used at once.
 type Token struct {
 	Secret   func() string       // "" for none

@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/consul"
 	"github.com/open-nomad/open-nomad/internal/consul/readproxy"
 	connection "github.com/open-nomad/open-nomad/internal/readproxy"
+	"github.com/open-nomad/open-nomad/internal/render"
 	"github.com/open-nomad/open-nomad/internal/testconsul"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
@@ -53,7 +54,7 @@ func serve(t *testing.T, a *consul.Agent, token readproxy.Token) net.Conn {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		connection.Serve(ctx, ends[0], map[string]http.Handler{readproxy.Host: &readproxy.Proxy{Agent: a, Token: token}})
+		connection.Serve(ctx, ends[0], map[string]http.Handler{render.ConsulHost: &readproxy.Proxy{Agent: a, Token: token}})
 	}()
 	t.Cleanup(func() {
 		cancel()

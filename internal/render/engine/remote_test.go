@@ -52,7 +52,7 @@ func startConsul(t *testing.T, addr, token string, req *render.Request) *program
 	go func() {
 		defer close(done)
 		p := &readproxy.Proxy{Agent: a, Token: readproxy.Token{Secret: func() string { return token }}}
-		connection.Serve(ctx, ours, map[string]http.Handler{readproxy.Host: p})
+		connection.Serve(ctx, ours, map[string]http.Handler{render.ConsulHost: p})
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -15,6 +15,8 @@ import (
 
 	"github.com/hashicorp/consul-template/dependency"
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/render"
 )
 
 // The library connects to an address only. So the program listens on a socket of its own, and sends the requests to the
@@ -24,12 +26,6 @@ import (
 //
 // The socket has a name of the kernel's choice. A connection of another process is closed. The library of Vault takes a
 // function that connects, so its requests do not need a socket: see vaultsocket.go.
-
-// consulHost and vaultHost are the hosts of requests on the connection to the agent.
-const (
-	consulHost = "consul"
-	vaultHost  = "vault"
-)
 
 // connectConsul returns the clients for the queries of the library.
 func connectConsul(agent http.RoundTripper, node string) (*dependency.ClientSet, error) {
@@ -77,7 +73,7 @@ func forward(agent http.RoundTripper, host string) http.Handler {
 
 // consulHandler sends requests to the agent. It answers the one for the name of the node itself.
 func consulHandler(agent http.RoundTripper, node string) http.Handler {
-	proxy := forward(agent, consulHost)
+	proxy := forward(agent, render.ConsulHost)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/agent/self" {
 			proxy.ServeHTTP(w, r) // not through a ServeMux, which cleans the paths of keys

@@ -29,7 +29,7 @@ func startVault(t *testing.T, addr string, token vaultreads.Token, req *render.R
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		readproxy.Serve(ctx, ours, map[string]http.Handler{vaultreads.Host: vaultreads.New(c, token)})
+		readproxy.Serve(ctx, ours, map[string]http.Handler{render.VaultHost: vaultreads.New(c, token)})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -42,7 +42,7 @@ func startVault(t *testing.T, addr string, token vaultreads.Token, req *render.R
 }
 
 func vaultToken(secret string) vaultreads.Token {
-	return vaultreads.Token{Secret: func() string { return secret }}
+	return vaultreads.Token{Current: func() (string, string) { return secret, "" }}
 }
 
 // put writes a secret.
@@ -226,11 +226,11 @@ func TestVaultRefused(t *testing.T) {
 		`{{ secret "  / " }}`:                                "secret: malformed path",
 		`{{ secret (printf "s3%s" "cret%zz") }}`:             "secret: malformed path",
 		`{{ secret (printf "a\ns3%s" "cret") }}`:             "secret: malformed path",
-		`{{ secret "../../sys/seal" }}`:                      "the client sends only reads, lists and writes of templates to Vault",
-		`{{ secret "auth/token/lookup-self" }}`:              "templates do not look up, renew or revoke tokens",
+		`{{ secret "../../sys/seal" }}`:                      "templates can only read, list and write at Vault",
+		`{{ secret "auth/token/lookup-self" }}`:              "templates cannot look up, renew or revoke tokens",
 		`{{ secret "auth/token/renew-self" "increment=1" }}`: "the client renews the token of the task itself",
-		`{{ secret "sys/leases/revoke" "lease_id=x" }}`:      "templates do not use sys/ of Vault",
-		`{{ range secrets "sys/mounts" }}{{ end }}`:          "templates do not use sys/ of Vault",
+		`{{ secret "sys/leases/revoke" "lease_id=x" }}`:      "templates cannot use paths below sys/ of Vault",
+		`{{ range secrets "sys/mounts" }}{{ end }}`:          "templates cannot use paths below sys/ of Vault",
 	} {
 		req := newWorld(t).request(text)
 		req.Vault = &render.Vault{Retry: render.Retry{Attempts: 1, Backoff: time.Millisecond}, DefaultLease: time.Minute}

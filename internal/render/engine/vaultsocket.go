@@ -12,22 +12,25 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul-template/dependency"
+
+	"github.com/open-nomad/open-nomad/internal/render"
 )
 
 const (
 	// vaultTimeout limits a request. It is longer than Timeout of internal/vault/readproxy, whose error has more details.
 	vaultTimeout = 75 * time.Second
-	// sourceHeader has the source of a request.
+	// sourceHeader is the header with the source of a request.
 	sourceHeader = "X-Source"
 )
 
-// inProcess is a listener for connections of this process, and connects to itself. Its server sends requests to the agent.
+// inProcess is a listener for connections of this process, and connects to itself. Its server sends requests to the
+// agent.
 type inProcess struct{ conns chan net.Conn }
 
 // serveVault returns the listener for the clients of Vault.
 func serveVault(agent http.RoundTripper) *inProcess {
 	l := &inProcess{conns: make(chan net.Conn)}
-	srv := &http.Server{Handler: forward(&probeGuard{agent: agent, failed: map[string]failedProbe{}}, vaultHost),
+	srv := &http.Server{Handler: forward(&probeGuard{agent: agent, failed: map[string]failedProbe{}}, render.VaultHost),
 		ErrorLog: log.New(io.Discard, "", 0)}
 	go srv.Serve(l) //nolint:errcheck // it ends with the program
 	return l
@@ -36,8 +39,10 @@ func serveVault(agent http.RoundTripper) *inProcess {
 // clients returns the clients of a source, for the queries of the library.
 func (l *inProcess) clients(namespace, source string) (*dependency.ClientSet, error) {
 	clients := dependency.NewClientSet()
-	err := clients.CreateVaultClient(&dependency.CreateVaultClientInput{Address: "http://" + vaultHost, Namespace: namespace,
-		TransportCustomDialer: l, TransportMaxIdleConns: 1, TransportIdleConnTimeout: time.Second})
+	err := clients.CreateVaultClient(&dependency.CreateVaultClientInput{
+		Address: "http://" + render.VaultHost, Namespace: namespace,
+		TransportCustomDialer: l, TransportMaxIdleConns: 1, TransportIdleConnTimeout: time.Second,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +78,8 @@ func (l *inProcess) Close() error { return nil }
 // Addr returns an address without a meaning.
 func (l *inProcess) Addr() net.Addr { return &net.UnixAddr{Net: "unix"} }
 
-// probeGuard gives the request after a failed probe of a mount the answer of the probe. The library would take the mount for
-// one without versions, and use the wrong path: a list would be empty, and a write could go elsewhere.
+// probeGuard gives the request after a failed probe of a mount the answer of the probe. The library would take the
+// mount for one without versions, and use the wrong path: a list would be empty, and a write could go elsewhere.
 type probeGuard struct {
 	agent  http.RoundTripper
 	mu     sync.Mutex
@@ -108,8 +113,10 @@ func (g *probeGuard) RoundTrip(r *http.Request) (*http.Response, error) {
 	case f.err != nil:
 		return nil, f.err
 	}
-	return &http.Response{StatusCode: f.status, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor, Header: http.Header{},
-		Body: io.NopCloser(bytes.NewReader(f.body)), ContentLength: int64(len(f.body)), Request: r}, nil
+	return &http.Response{
+		StatusCode: f.status, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor, Header: http.Header{},
+		Body: io.NopCloser(bytes.NewReader(f.body)), ContentLength: int64(len(f.body)), Request: r,
+	}, nil
 }
 
 // probe sends a probe, and records whether it has failed. A token without a right to the mount is not a failure.

@@ -14,7 +14,7 @@ import (
 // explanations are the texts for statuses of Vault, whose own texts can contain tokens.
 var explanations = map[int]string{
 	http.StatusBadRequest:          "the secrets engine does not accept the path or the data of the request",
-	http.StatusForbidden:           "permission denied: the policies of the task's token do not allow this request",
+	http.StatusForbidden:           "the policies of the task's token do not allow the request, or the token has ended",
 	http.StatusMethodNotAllowed:    "the secrets engine does not support this operation on the path",
 	http.StatusPreconditionFailed:  "this server does not have the newest data yet",
 	http.StatusTooManyRequests:     "a quota of requests is exceeded",

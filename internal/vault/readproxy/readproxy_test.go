@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/internal/render"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/internal/testvault"
 	"github.com/open-nomad/open-nomad/internal/vault"
@@ -29,7 +31,10 @@ func cluster(t *testing.T, address string) *vault.Cluster {
 	return c
 }
 
-func secret(s string) readproxy.Token { return readproxy.Token{Secret: func() string { return s }} }
+// secret returns a token with a secret.
+func secret(s string) readproxy.Token {
+	return readproxy.Token{Current: func() (string, string) { return s, "of-the-cluster" }}
+}
 
 // request returns a request of a program.
 func request(method, path, body string) *http.Request {
@@ -37,7 +42,7 @@ func request(method, path, body string) *http.Request {
 	if err != nil {
 		panic(err)
 	}
-	return &http.Request{Method: method, URL: u, Host: readproxy.Host, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
+	return &http.Request{Method: method, URL: u, Host: render.VaultHost, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
 }
 
 // ask sends a request to a proxy. A broken stream has status 0.
@@ -74,6 +79,8 @@ func TestRefused(t *testing.T) {
 		"GET /v1/auth/token/lookup-self", "PUT /v1/auth/token/lookup", "PUT /v1/auth/token/lookup-self", "PUT /v1/auth/token/renew",
 		"PUT /v1/auth/token/renew-self", "PUT /v1/auth/token/revoke-self", "PUT /v1/auth/token/revoke", "PUT /v1/auth/token/revoke-orphan",
 		"GET /v1/auth/token/accessors", "PUT /v1/auth/token/tidy", "GET /v1/team/auth/token/lookup-self", "PUT /v1/a/b/auth/token/renew-self",
+		"PUT /v1/auth/token/roles/x", "PUT /v1/Auth/Token/create", "GET /v1/auth/token/any", "GET /v1/team/sys/mounts", "PUT /v1/a/b/SYS/wrapping/unwrap",
+		"PUT /v1/team/sys/leases/renew", "GET /v1/team/sys/internal/ui/mounts/a", "GET /v1/sys/internal/ui/mounts/auth/token/create", "GET /v1/secret/data/auth/token/lookup-self",
 		"GET /v1/Auth/Token/lookup-self", "GET /v1/auth/token/lookup-self/", "GET /v1/auth/token/create", "GET /v1/auth%2ftoken%2flookup-self",
 		"GET /v1/sys/mounts", "GET /v1/SYS/mounts", "GET /v1/sys/wrapping/lookup", "PUT /v1/sys/wrapping/wrap", "PUT /v1/sys/leases/revoke",
 		"PUT /v1/sys/seal", "GET /v1/sys", "GET /v1/sys/raw/core", "PUT /v1/sys/leases/renew/x", "GET /v1/sys/leases/renew",
@@ -95,6 +102,8 @@ func TestRefused(t *testing.T) {
 		"GET /v1/secret/data/a", "GET /v1/secret/metadata/a?list=true", "GET /v1/a?version=3", "PUT /v1/pki/issue/web", "PUT /v1/auth/token/create",
 		"PUT /v1/auth/token/create/role", "PUT /v1/auth/approle/role/x/secret-id", "GET /v1/sys/internal/ui/mounts/secret/a", "PUT /v1/sys/leases/renew",
 		"GET /v1/secret/data/sys/db", "GET /v1/identity/oidc/token/x", "GET /v1/a%20b", "GET /v1/a%3Fb", "GET /v1/auth/token/roles/x",
+		"GET /v1/secret/data/auth/token/github", "PUT /v1/secret/data/auth/token/github", "PUT /v1/team/auth/token/create", "GET /v1/secret/data/sys/config",
+		"GET /v1/kv/sys", "GET /v1/kv/auth/token", "GET /v1/sys/internal/ui/mounts/secret/auth/token/github", "GET /v1/auth/tokens/lookup",
 	} {
 		method, path, _ := strings.Cut(line, " ")
 		if code, body := ask(t, p, request(method, path, "{}")); code != http.StatusOK {
@@ -125,8 +134,7 @@ func TestHeaders(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	for _, ns := range []string{"", "team"} {
-		token := secret("s3cret")
-		token.Namespace = ns
+		token := readproxy.Token{Current: func() (string, string) { return "s3cret", ns }}
 		r := request("PUT", "/v1/pki/issue/a%3Fb%25c%20d?x=%26y", `{"a":1}`)
 		r.Header = http.Header{"X-Vault-Token": {"other"}, "X-Vault-Namespace": {"other"}, "Authorization": {"Bearer other"}, "Cookie": {"a=b"},
 			"X-Vault-Wrap-Ttl": {"1h"}, "X-Vault-Policy-Override": {"true"}, "X-Forwarded-For": {"h"}, "X-Vault-Mfa": {"x"}, "X-Http-Method-Override": {"DELETE"}}
@@ -136,11 +144,11 @@ func TestHeaders(t *testing.T) {
 		for _, name := range []string{"User-Agent", "Accept-Encoding", "Connection", "Content-Length"} {
 			sent.Header.Del(name)
 		}
-		want := "of-the-cluster"
-		if ns != "" {
-			want = ns
+		want := 3 // a token of the root namespace has no header
+		if ns == "" {
+			want = 2
 		}
-		if len(sent.Header) != 3 || sent.Header.Get("X-Vault-Token") != "s3cret" || sent.Header.Get("X-Vault-Namespace") != want ||
+		if len(sent.Header) != want || sent.Header.Get("X-Vault-Token") != "s3cret" || sent.Header.Get("X-Vault-Namespace") != ns ||
 			sent.Header.Get("X-Vault-Request") != "true" {
 			t.Errorf("headers = %v", sent.Header)
 		}
@@ -166,8 +174,7 @@ func TestErrors(t *testing.T) {
 		code  int
 		want  string
 	}{
-		"gone":     {secret("s3cret-gone"), 403, "permission denied: the policies of the task's token"},
-		"no block": {readproxy.Token{}, 403, "the task has no vault block"},
+		"gone":     {secret("s3cret-gone"), 403, "403: the policies of the task's token do not allow the request, or the token has ended"},
 		"no login": {secret(""), 503, "the task has no token of Vault, because its login has failed"},
 	} {
 		code, body := ask(t, readproxy.New(cluster(t, v.Addr()), c.token), request("GET", "/v1/kv/a", ""))
@@ -187,7 +194,11 @@ func TestNewToken(t *testing.T) {
 	var mu sync.Mutex
 	current, asked := "gone", []string{}
 	token := readproxy.Token{
-		Secret: func() string { mu.Lock(); defer mu.Unlock(); return current },
+		Current: func() (string, string) {
+			mu.Lock()
+			defer mu.Unlock()
+			return current, "of-the-cluster"
+		},
 		Rejected: func(_ context.Context, s string) bool {
 			mu.Lock()
 			defer mu.Unlock()
@@ -213,6 +224,31 @@ func TestNewToken(t *testing.T) {
 	}
 	if got := strings.Join(asked, " "); got != "gone fine" {
 		t.Errorf("rejected = %s", got)
+	}
+}
+
+// TestNamespaces checks that a request has the namespace of its token: that of the login, which a reload can have changed
+// since.
+func TestNamespaces(t *testing.T) {
+	var got []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Get("X-Vault-Token")+" in "+r.Header.Get("X-Vault-Namespace"))
+		if len(got) == 1 {
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	t.Cleanup(s.Close)
+	secret, namespace := "first", "old"
+	p := readproxy.New(cluster(t, s.URL), readproxy.Token{Current: func() (string, string) { return secret, namespace },
+		Rejected: func(context.Context, string) bool {
+			secret, namespace = "second", "new"
+			return true
+		}})
+	if code, body := ask(t, p, request("GET", "/v1/a", "")); code != http.StatusOK {
+		t.Errorf("status %d %q", code, body)
+	}
+	if want := []string{"first in old", "second in new"}; !slices.Equal(got, want) {
+		t.Errorf("requests %q, want %q", got, want)
 	}
 }
 
@@ -316,4 +352,48 @@ func TestLimit(t *testing.T) {
 	}
 	cancel()
 	work.Wait()
+}
+
+// TestBodies checks that a program has at most four requests with a body at a time, that others wait, and that requests
+// without one do not.
+func TestBodies(t *testing.T) {
+	var writes, reads atomic.Int32
+	first := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			reads.Add(1)
+			return
+		}
+		writes.Add(1)
+		select {
+		case <-first:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(s.Close)
+	p := readproxy.New(cluster(t, s.URL), secret("s3cret"))
+	ctx, cancel := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	body := strings.Repeat("x", 512<<10)
+	for range 4 {
+		work.Go(func() { p.ServeHTTP(httptest.NewRecorder(), request("PUT", "/v1/a", body).WithContext(ctx)) })
+	}
+	testpace.Until(t, "four writes wait", func() bool { return writes.Load() == 4 })
+	w := httptest.NewRecorder()
+	over, end := context.WithCancel(ctx)
+	end()
+	unread := request("PUT", "/v1/a", body)
+	p.ServeHTTP(w, unread.WithContext(over))
+	if rest, _ := io.ReadAll(unread.Body); w.Code != http.StatusTooManyRequests || len(rest) != len(body) {
+		t.Errorf("a fifth write: status %d, %d bytes were not read", w.Code, len(rest))
+	}
+	if code, _ := ask(t, p, request("GET", "/v1/a", "")); code != http.StatusOK || reads.Load() != 1 {
+		t.Errorf("a read: status %d", code)
+	}
+	close(first)
+	work.Wait()
+	if code, _ := ask(t, p, request("PUT", "/v1/a", body)); code != http.StatusOK {
+		t.Errorf("a later write: status %d", code)
+	}
+	cancel()
 }
