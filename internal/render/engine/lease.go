@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,10 +13,11 @@ import (
 )
 
 const (
-	// useOfLease is the part of a lease after which its data is read again, and partToRenew that after which it is renewed.
-	useOfLease  = 0.9
+	// useOfLease is the part of a lease after which its data is read again.
+	useOfLease = 0.9
+	// partToRenew is the part of a lease after which it is renewed.
 	partToRenew = 2.0 / 3
-	// maxLease limits the durations of a Vault that does not behave.
+	// maxLease limits the durations in answers of Vault, which can have any number.
 	maxLease = 10 * 365 * 24 * time.Hour
 )
 
@@ -37,7 +39,8 @@ func (l lease) final() lease {
 	return l
 }
 
-// renewed returns the lease after a renewal. One that does not extend it is the last: the lease has reached its maximum.
+// renewed returns the lease after a renewal. If the renewal did not extend it, the lease has reached its maximum, and
+// the renewal was the last.
 func (l lease) renewed(granted time.Duration) lease {
 	now := time.Now()
 	remaining := l.begun.Add(l.length).Sub(now)
@@ -56,7 +59,7 @@ func newLease(id, token string, length time.Duration) lease {
 
 func part(d time.Duration, of float64) time.Duration { return time.Duration(float64(d) * of) }
 
-// seconds returns a duration that Vault has as a number.
+// seconds returns the duration for a number of seconds in an answer of Vault.
 func seconds(n int) time.Duration {
 	if n >= int(maxLease/time.Second) {
 		return maxLease
@@ -84,6 +87,9 @@ func leaseOf(value any, standard time.Duration) (lease, error) {
 }
 
 func leaseOfSecret(s *dependency.Secret, standard time.Duration) (lease, error) {
+	if s.LeaseID == "" && s.Auth == nil {
+		return leaseOfData(s, standard)
+	}
 	length, id, token := seconds(s.LeaseDuration), "", ""
 	switch {
 	case s.Auth != nil:
@@ -96,35 +102,67 @@ func leaseOfSecret(s *dependency.Secret, standard time.Duration) (lease, error) 
 	case s.Renewable:
 		id = s.LeaseID
 	}
-	if s.LeaseID == "" && s.Auth == nil {
-		if ttl, ok := number(s.Data, "rotation_period", "ttl"); ok {
-			if ttl <= 0 {
-				return lease{}, errRotates
-			}
-			return lease{until: time.Now().Add(seconds(ttl) + time.Second)}, nil
-		}
-		if ttl, ok := number(s.Data, "secret_id", "secret_id_ttl"); ok && ttl > 0 {
-			length = seconds(ttl) + time.Second
-		}
-		if at, ok := number(s.Data, "certificate", "expiration"); ok {
-			length = min(max(time.Until(time.Unix(int64(at), 0)), 0), maxLease)
-		}
-	}
 	if length <= 0 {
 		return newLease("", "", standard), nil
 	}
 	return newLease(id, token, length), nil
 }
 
-// number returns a number of data that also has another field.
-func number(data map[string]any, with, name string) (int, bool) {
-	_, has := data[with]
-	n, ok := data[name].(json.Number)
+// leaseOfData returns the lease of data whose answer has none. Some data has fields for its end. Without them, the
+// duration of the answer is only a hint: a key-value engine of version 1 has the default TTL of Vault there, which is
+// 32 days.
+func leaseOfData(s *dependency.Secret, standard time.Duration) (lease, error) {
+	if ttl, ok := number(s.Data, rotated); ok {
+		if ttl <= 0 {
+			return lease{}, errRotates
+		}
+		return lease{until: time.Now().Add(seconds(ttl) + time.Second)}, nil
+	}
+	length := time.Duration(0)
+	if ttl, ok := number(s.Data, secretID); ok && ttl > 0 {
+		length = seconds(ttl) + time.Second
+	}
+	if at, ok := number(s.Data, certificate); ok {
+		length = min(time.Until(time.Unix(int64(at), 0)), maxLease)
+	}
+	if length <= 0 {
+		length = standard
+		if hint := seconds(s.LeaseDuration); hint > 0 {
+			length = min(hint, standard)
+		}
+	}
+	return newLease("", "", length), nil
+}
+
+// ending is a field with the end or the time to live of data, and another field that such data has.
+type ending struct{ with, name string }
+
+// The endings of data without a lease.
+var (
+	rotated     = ending{"rotation_period", "ttl"}
+	secretID    = ending{"secret_id", "secret_id_ttl"}
+	certificate = ending{"certificate", "expiration"}
+)
+
+// number returns the ending of data, if it has one that is a number.
+func number(data map[string]any, e ending) (int, bool) {
+	_, has := data[e.with]
+	n, ok := data[e.name].(json.Number)
 	if !has || !ok {
 		return 0, false
 	}
 	i, err := n.Int64()
 	return int(i), err == nil
+}
+
+// noNumbers reports whether data has the fields of an ending that is not a number.
+func noNumbers(data map[string]any) bool {
+	return slices.ContainsFunc([]ending{rotated, secretID, certificate}, func(e ending) bool {
+		_, with := data[e.with]
+		value, has := data[e.name]
+		_, isNumber := value.(json.Number)
+		return with && has && !isNumber
+	})
 }
 
 // useUntil returns when a certificate must be replaced. It reports false if that is in the past.
@@ -141,8 +179,8 @@ func useUntil(text string) (time.Time, bool) {
 	return until, time.Now().Before(until)
 }
 
-// kept returns the certificate that the template has rendered, if it can still be used. The file is one of the task, which
-// reads it with its own rights.
+// kept returns the certificate that the template has rendered, if it can still be used. The file belongs to the task,
+// whose rights the program has.
 func (s *vaultSource) kept() (dependency.PemEncoded, bool) {
 	text, err := s.files.read(s.query.file)
 	if err != nil {

@@ -24,6 +24,7 @@ func TestLeaseOf(t *testing.T) {
 			"fixed":        {&dependency.Secret{LeaseID: "x", LeaseDuration: 100}, 85 * time.Second, 95 * time.Second, false},
 			"renewable":    {&dependency.Secret{LeaseID: "x", LeaseDuration: 100, Renewable: true}, 85 * time.Second, 95 * time.Second, true},
 			"without ID":   {&dependency.Secret{LeaseDuration: 100, Renewable: true}, 85 * time.Second, 95 * time.Second, false},
+			"key-value 1":  {&dependency.Secret{LeaseDuration: 2764800}, 4*time.Minute + 16*time.Second, 4*time.Minute + 44*time.Second, false},
 			"token":        {&dependency.Secret{Auth: &dependency.SecretAuth{ClientToken: "x", LeaseDuration: 100, Renewable: true}}, 85 * time.Second, 95 * time.Second, true},
 			"batch token":  {&dependency.Secret{Auth: &dependency.SecretAuth{ClientToken: "x", LeaseDuration: 100}}, 85 * time.Second, 95 * time.Second, false},
 			"certificate":  {&dependency.Secret{Data: map[string]any{"certificate": "x", "expiration": num(time.Now().Unix() + 100)}}, 85 * time.Second, 95 * time.Second, false},

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,23 +25,24 @@ import (
 // internal/vault/readproxy, where a request that has ended here can still run.
 const maxVaultQueries = 16
 
-// vaultReader reads data of Vault with the queries of consul-template. Each read has a new query: one that is used twice
-// sleeps between the reads, holds a goroutine that nothing can end, and keeps a wrong version of a key-value engine. So the
-// leases are here.
+// vaultReader reads data of Vault with the queries of consul-template. Each read has a new query: one that is used
+// twice sleeps between the reads, holds a goroutine that nothing can end, and keeps a wrong version of a key-value
+// engine. So the leases are here.
 type vaultReader struct {
 	queries
 	req   *render.Request
 	files *files
 	agent *inProcess
-	made  map[key]*vaultQuery // what templates have asked for; run owns the map
+	made  map[key]*vaultQuery // what templates have asked for. Only run uses the map
 	count int                 // of sources
 }
 
 // vaultQuery is how a piece of data is read.
 type vaultQuery struct {
 	query func() (dependency.Dependency, error)
-	// file is the destination of a template with pkiCert, "" if it has no earlier content. keyed is set if it must have the
-	// private key of its certificate.
+	read  string // the path of a read of a secret, "" for others
+	// file is the destination of a template with pkiCert, "" if it has no earlier content. keyed is set if it must have
+	// the private key of its certificate.
 	file  string
 	keyed bool
 }
@@ -49,7 +51,8 @@ func newVaultReader(req *render.Request, files *files, agent http.RoundTripper) 
 	// The queries use them for certificates that they have read. They are valid for the program.
 	dependency.SetVaultDefaultLeaseDuration(req.Vault.DefaultLease)
 	dependency.SetVaultLeaseRenewalThreshold(useOfLease)
-	return &vaultReader{queries: newQueries(maxVaultQueries), req: req, files: files, agent: serveVault(agent), made: map[key]*vaultQuery{}}
+	return &vaultReader{queries: newQueries(maxVaultQueries), req: req, files: files, agent: serveVault(agent),
+		made: map[key]*vaultQuery{}}
 }
 
 // keyOf returns the key of a query. The name alone is not enough: it has only a part of a query's parameters.
@@ -131,11 +134,12 @@ func (s *vaultSource) read(ctx context.Context) (any, error) {
 	return s.fetch(q)
 }
 
-// fetch makes the requests of a query. The queries of the library panic if an answer has null in the place of an object.
+// fetch makes the requests of a query. The queries of the library panic if an answer has null in the place of an
+// object, or a text in the place of a number.
 func (s *vaultSource) fetch(q dependency.Dependency) (value any, err error) {
 	defer func() {
 		if recover() != nil {
-			value, err = nil, errVaultAnswer
+			value, err = s.fetchPlain()
 		}
 	}()
 	value, _, err = q.Fetch(s.clients, &dependency.QueryOptions{})
@@ -145,13 +149,35 @@ func (s *vaultSource) fetch(q dependency.Dependency) (value any, err error) {
 	return value, nil
 }
 
+// fetchPlain reads a secret that the library cannot read: one of a key-value engine without versions whose fields have
+// the names of those of a certificate, an AppRole secret_id or a rotated password, but no numbers.
+func (s *vaultSource) fetchPlain() (any, error) {
+	path, err := url.Parse(strings.Trim(strings.TrimSpace(s.query.read), "/"))
+	if err != nil || path.Path == "" {
+		return nil, errVaultAnswer
+	}
+	got, err := s.clients.Vault().Logical().ReadWithData(path.Path, path.Query())
+	switch {
+	case err != nil:
+		return nil, vaultError(err)
+	case got == nil || got.LeaseID != "" || got.Auth != nil || !noNumbers(got.Data):
+		return nil, errVaultAnswer
+	}
+	return &dependency.Secret{
+		RequestID: got.RequestID, LeaseDuration: got.LeaseDuration, Data: got.Data, Warnings: got.Warnings,
+	}, nil
+}
+
 // errVaultAnswer omits the answer, which can contain values.
-var errVaultAnswer = errors.New("the answer of Vault is incomplete, malformed or too large, or its certificate has almost expired")
+var errVaultAnswer = errors.New("the answer of Vault is incomplete, malformed or too large, " +
+	"or its certificate has almost expired")
 
 // errVaultAbsent is the error for status 404 outside of reads.
-var errVaultAbsent = errors.New("nothing exists at this path of Vault: check the name of the secrets engine and the path")
+var errVaultAbsent = errors.New("nothing exists at this path of Vault: " +
+	"check the name of the secrets engine and the path")
 
-// vaultError returns an error without the answer of Vault. The texts of errors of a status are those of the agent's proxy.
+// vaultError returns an error without the answer of Vault. The texts of errors of a status are those of the agent's
+// proxy.
 func vaultError(err error) error {
 	const absent = "no secret exists at "
 	var status *api.ResponseError
@@ -181,21 +207,26 @@ func (s *vaultSource) hold(ctx context.Context) error {
 			return err
 		}
 		granted, err := s.renew(ctx)
-		var status *api.ResponseError
 		switch {
 		case err == nil:
 			failures, s.lease = 0, s.lease.renewed(granted)
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.As(err, &status) && (status.StatusCode == http.StatusBadRequest || status.StatusCode == http.StatusNotFound):
+		case hasStatus(err, http.StatusBadRequest, http.StatusNotFound):
 			return nil // the lease was revoked
-		case errors.As(err, &status) && status.StatusCode == http.StatusForbidden:
+		case hasStatus(err, http.StatusForbidden):
 			s.lease = s.lease.final()
 		default:
 			failures++
 		}
 	}
 	return backoff.Sleep(ctx, time.Until(s.lease.end()))
+}
+
+// hasStatus reports whether Vault answered with one of the statuses.
+func hasStatus(err error, list ...int) bool {
+	var status *api.ResponseError
+	return errors.As(err, &status) && slices.Contains(list, status.StatusCode)
 }
 
 // renew renews the lease and returns its new duration.

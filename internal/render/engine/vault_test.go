@@ -66,6 +66,8 @@ func TestVaultFunctions(t *testing.T) {
 	put(t, v, "secret/data/app/db", kv2("pass", "two"))
 	put(t, v, "secret/data/app/api", kv2("pass", "x"))
 	put(t, v, "kv/app", map[string]any{"pass": "flat"})
+	put(t, v, "kv/cert", map[string]any{"certificate": "of us", "expiration": "in May"})
+	put(t, v, "kv/role", map[string]any{"secret_id": "x", "secret_id_ttl": "1h", "rotation_period": "1d", "ttl": nil})
 	v.Dynamic("database/creds/app", testvault.Dynamic{TTL: time.Hour, Renewable: true})
 	var texts, wants []string
 	for text, want := range map[string]string{
@@ -73,6 +75,8 @@ func TestVaultFunctions(t *testing.T) {
 		`{{ with secret "/secret/data/app/db/" }}{{ .Data.data.pass }}{{ end }}`:                                                                                               "two",
 		`{{ with secret "secret/app/db?version=1" }}{{ .Data.data.pass }}{{ end }}`:                                                                                            "one",
 		`{{ with secret "kv/app" }}{{ .Data.pass }} {{ .LeaseID }}{{ .Renewable }}{{ end }}`:                                                                                   "flat false",
+		`{{ with secret " /kv/cert/" }}{{ .Data.certificate }} {{ .Data.expiration }} {{ .LeaseDuration }}{{ end }}`:                                                           "of us in May 2764800",
+		`{{ with secret "kv/role" }}{{ .Data.secret_id_ttl }} {{ .Data.rotation_period }}{{ end }}`:                                                                            "1h 1d",
 		`{{ with secret "database/creds/app" }}{{ if .LeaseID }}{{ .LeaseDuration }} {{ .Renewable }}{{ end }}{{ end }}`:                                                       "3600 true",
 		`{{ range secrets "secret/app" }}{{ . }} {{ end }}`:                                                                                                                    "api db ",
 		`{{ range secrets "secret/none" }}x{{ else }}none{{ end }}`:                                                                                                            "none",
@@ -268,6 +272,7 @@ func TestVaultAnswers(t *testing.T) {
 		"no keys":         {`{{ range secrets "a/b" }}{{ end }}`, mount, `{"data":{"keys":"s3cret"}}`},
 		"no certificate":  {`{{ pkiCert "a/issue/b" }}`, mount, `{"data":{"certificate":"s3cret"}}`},
 		"half a block":    {`{{ pkiCert "a/issue/b" }}`, mount, `{"data":{"certificate":"-----BEGIN"}}`},
+		"a write":         {`{{ secret "a/b" "x=1" }}`, `{}`, `{"data":{"certificate":"s3cret","expiration":"s3cret"}}`},
 		"a rotation":      {`{{ secret "a/b" }}`, mount, `{"data":{"rotation_period":1,"ttl":0}}`},
 	} {
 		var reads atomic.Int32

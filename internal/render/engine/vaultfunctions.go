@@ -29,11 +29,13 @@ func (e *engine) secret(args ...string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	query := func() (dependency.Dependency, error) { return dependency.NewVaultReadQuery(args[0]) }
+	q := &vaultQuery{read: args[0]}
+	q.query = func() (dependency.Dependency, error) { return dependency.NewVaultReadQuery(args[0]) }
 	if len(args) > 1 {
-		query = func() (dependency.Dependency, error) { return dependency.NewVaultWriteQuery(args[0], data) }
+		q.read = ""
+		q.query = func() (dependency.Dependency, error) { return dependency.NewVaultWriteQuery(args[0], data) }
 	}
-	return e.askVault(args[0], data, &vaultQuery{query: query})
+	return e.askVault(args[0], data, q)
 }
 
 // secrets returns the names below a path, sorted.
@@ -41,7 +43,8 @@ func (e *engine) secrets(path string) ([]string, error) {
 	if path == "" {
 		return nil, nil
 	}
-	value, err := e.askVault(path, nil, &vaultQuery{query: func() (dependency.Dependency, error) { return dependency.NewVaultListQuery(path) }})
+	q := &vaultQuery{query: func() (dependency.Dependency, error) { return dependency.NewVaultListQuery(path) }}
+	value, err := e.askVault(path, nil, q)
 	list, _ := value.([]string) // nil if it was not read yet
 	return list, err
 }
@@ -72,8 +75,10 @@ func (e *engine) askVault(path string, data map[string]any, q *vaultQuery) (any,
 	return e.askVaultAs(q.query, path, data, q)
 }
 
-// askVaultAs is askVault for data that has the name of another query.
-func (e *engine) askVaultAs(named func() (dependency.Dependency, error), path string, data map[string]any, q *vaultQuery) (any, error) {
+// askVaultAs is askVault for data that events show with the name of another query.
+func (e *engine) askVaultAs(
+	named func() (dependency.Dependency, error), path string, data map[string]any, q *vaultQuery,
+) (any, error) {
 	d, err := named()
 	if err != nil {
 		return nil, errVaultPath
