@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/firstbytes"
@@ -32,8 +35,11 @@ type Diff struct {
 
 // RenderAgain renders all templates of the running task, also those that no data can change. Files
 // that change cause their change mode.
+//
+// Its program ends, so nothing renews the leases of the secrets that it has read. If it has written secrets of Vault,
+// the watching program begins anew. It reads them again, with leases that it renews.
 func (t *Templates) RenderAgain(ctx context.Context) ([]Diff, error) {
-	return t.again(ctx, func(r *run, e *entry, body io.Reader, size int) (Diff, error) {
+	return t.again(ctx, true, func(r *run, e *entry, body io.Reader, size int) (Diff, error) {
 		changed, err := r.write(e, body, size)
 		if changed {
 			r.pending.add(e)
@@ -44,11 +50,14 @@ func (t *Templates) RenderAgain(ctx context.Context) ([]Diff, error) {
 
 // CompareRender renders like RenderAgain, and returns the differences instead of writing files.
 func (t *Templates) CompareRender(ctx context.Context) ([]Diff, error) {
-	return t.again(ctx, func(r *run, e *entry, body io.Reader, _ int) (Diff, error) { return r.compare(e, body) })
+	return t.again(ctx, false, func(r *run, e *entry, body io.Reader, _ int) (Diff, error) { return r.compare(e, body) })
 }
 
-// again runs a program of its own for all templates. The watching program is not affected.
-func (t *Templates) again(ctx context.Context, take func(*run, *entry, io.Reader, int) (Diff, error)) ([]Diff, error) {
+// taker takes a rendered text.
+type taker func(r *run, e *entry, body io.Reader, size int) (Diff, error)
+
+// again runs a program of its own for all templates. writes is set if take writes files.
+func (t *Templates) again(ctx context.Context, writes bool, take taker) ([]Diff, error) {
 	r := t.current()
 	if r == nil {
 		return nil, fmt.Errorf("render the templates again: %w", t.deps.NotRunning)
@@ -77,12 +86,30 @@ func (t *Templates) again(ctx context.Context, take func(*run, *entry, io.Reader
 		return nil
 	}
 	s.other = missing.take
+	vault := &asked{Handler: s.reads[render.VaultHost]}
+	if vault.Handler != nil {
+		s.reads[render.VaultHost] = vault
+	}
 	err := s.run(limited)
+	if writes && vault.once.Load() && slices.ContainsFunc(diffs, func(d Diff) bool { return d.Changed }) {
+		r.updated.Send()
+	}
 	if r.pending.hasEnv() {
 		r.setEnv(ctx)
 	}
 	r.pending.release()
 	return diffs, againError(err, &missing, entries)
+}
+
+// asked is a handler that records whether there was a request.
+type asked struct {
+	http.Handler
+	once atomic.Bool
+}
+
+func (a *asked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.once.Store(true)
+	a.Handler.ServeHTTP(w, r)
 }
 
 // againError adds names to an error.

@@ -263,6 +263,41 @@ func TestVault_LoginDuringStart(t *testing.T) {
 	}
 }
 
+// TestVault_RenderAgain checks that credentials of a render on demand are replaced by some whose lease the watching program
+// renews, and that a comparison changes nothing.
+func TestVault_RenderAgain(t *testing.T) {
+	t.Parallel() // it mostly waits
+	v := testvault.Start(t, testvault.Config{})
+	v.Dynamic("database/creds/app", testvault.Dynamic{TTL: 6 * time.Second, Renewable: true})
+	w := newWorld(t)
+	w.setToken(v.Root())
+	w.withVault(v)
+	w.config.VaultDefaultLease = time.Hour
+	w.restartAgent()
+	w.runs(text("secrets/db", `{{ with secret "database/creds/app" }}{{ .LeaseID }}{{ end }}`))
+	first := w.file("secrets/db")
+	diffs, err := w.all.CompareRender(t.Context())
+	if err != nil || len(diffs) != 1 || !diffs[0].Changed || w.file("secrets/db") != first {
+		t.Errorf("CompareRender() = %+v, %v", diffs, err)
+	}
+	if started, running := w.programsRun(); started != 2 || running != 1 {
+		t.Errorf("%d programs were started, %d run", started, running)
+	}
+	diffs, err = w.all.RenderAgain(t.Context())
+	if err != nil || len(diffs) != 1 || !diffs[0].Changed || w.file("secrets/db") == first {
+		t.Errorf("RenderAgain() = %+v, %v", diffs, err)
+	}
+	w.until("the watching program has begun anew", func() bool {
+		started, running := w.programsRun()
+		return started == 4 && running == 1 && v.Calls("GET /v1/database/creds/app") == 4
+	})
+	before := v.Calls("PUT /v1/sys/leases/renew")
+	w.until("its lease is renewed", func() bool { return v.Calls("PUT /v1/sys/leases/renew") > before })
+	if n := v.Calls("GET /v1/database/creds/app"); n != 4 || len(w.task.killed()) > 0 {
+		t.Errorf("%d credentials, kills %v", n, w.task.killed())
+	}
+}
+
 // TestVault_Retry checks that reads are repeated without end before the first render, unless the operator has set a number,
 // and that no number ends a running task.
 func TestVault_Retry(t *testing.T) {
