@@ -277,36 +277,42 @@ func TestVault_OtherVariable(t *testing.T) {
 	}
 }
 
-// TestVault_Unwritable checks that a token whose file cannot be written is not delivered until it is.
+// TestVault_Unwritable checks that a token whose file cannot be written is not delivered until it is, with one event.
 func TestVault_Unwritable(t *testing.T) {
-	const restart = "Restart Signaled: " + acquired
 	v := newVaultTask(t, withVault(nomad.Vault{Env: true, ChangeMode: "restart"}))
-	v.tokens.ch <- vaultToken("one")
-	v.run(t, false)()
-	v.seen(t, "one")
-	file := filepath.Join(v.dir.SecretsPath(), "vault_token")
-	for _, err := range []error{os.Remove(file), os.Mkdir(file, 0o700)} { // nothing can replace a directory
-		if err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		v.tokens.ch = make(chan token.Token, 1)
+		v.tokens.ch <- vaultToken("one")
+		v.run(t, false)()
+		defer v.end()
+		synctest.Wait()
+		file := filepath.Join(v.dir.SecretsPath(), "vault_token")
+		for _, err := range []error{os.Remove(file), os.Mkdir(file, 0o700)} { // nothing can replace a directory
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		v.tokens.ch <- vaultToken("two")
+		time.Sleep(time.Hour)
+		calls := v.control.all()
+		const event = "event: The new token of Vault cannot be written, and the task keeps the older one: write the token of Vault: "
+		if !strings.HasPrefix(calls, event) || strings.Count(calls, "event: ") != 1 || !strings.HasSuffix(calls, ". It is tried again") ||
+			v.control.env.Build().Var("VAULT_TOKEN") != "one" {
+			t.Errorf("calls %q, token %q", calls, v.control.env.Build().Var("VAULT_TOKEN"))
+		}
+		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-	}
-	v.tokens.ch <- vaultToken("two")
-	testpace.Until(t, "the event", func() bool { return strings.Contains(v.control.all(), "event: ") })
-	v.tokens.ch <- vaultToken("three")
-	v.tokens.ch <- vaultToken("three") // received: the one before was
-	const event = "event: The new token of Vault cannot be written, and the task keeps the older one: write the token of Vault: "
-	calls := v.control.all()
-	if !strings.HasPrefix(calls, event) || !strings.HasSuffix(calls, ". It is tried again") || v.control.env.Build().Var("VAULT_TOKEN") != "one" {
-		t.Errorf("calls %q, token %q", calls, v.control.env.Build().Var("VAULT_TOKEN"))
-	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
-	v.await(t, "three", calls+"; "+restart)
-	v.seen(t, "three")
-	if text, mode := v.file("vault_token"); text != "three" || mode != 0o640 {
-		t.Errorf("the file has %q, mode %o", text, mode)
-	}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got, want := v.control.all(), calls+"; Restart Signaled: "+acquired; got != want || v.control.env.Build().Var("VAULT_TOKEN") != "two" {
+			t.Errorf("calls %q, want %q", got, want)
+		}
+		if text, mode := v.file("vault_token"); text != "two" || mode != 0o640 {
+			t.Errorf("the file has %q, mode %o", text, mode)
+		}
+	})
+	v.seen(t, "two")
 }
 
 // TestVault_LoginDuringStart checks that a process whose environment has an older token gets the change mode when it runs.
