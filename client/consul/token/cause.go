@@ -18,12 +18,12 @@ var causes = []struct{ text, cause string }{
 		"register the job again"},
 	{"auth method", ""}, // see methodCause
 	{"acl not found", "Consul does not have the token of the agent: set token in the consul block of the agent"},
+	{"jwks", noKeys}, // before "expired": a certificate of the URL can have expired
+	{"keys", noKeys},
 	{"expired", "the identity has expired"},
 	{"not valid yet", "the identity is not valid yet: compare the clocks"},
 	{"aud", "auth method %q does not accept the audience of the identity: BoundAudiences must have aud of the identity"},
 	{"issuer", "auth method %q does not accept the issuer of the identity"},
-	{"jwks", noKeys},
-	{"keys", noKeys},
 	{"signature", "auth method %q has no key for the signature of the identity: JWKSURL must be of this cluster"},
 	{"permission denied", "auth method %q does not accept the identity, or " + unbound},
 }

@@ -26,6 +26,8 @@ func TestFailed(t *testing.T) {
 		{api.StatusError{Code: 403, Body: "canary"}, "Consul refused the login (status 403)", true},
 		{api.StatusError{Code: 429, Body: "canary"}, "Consul answered with status 429", false},
 		{api.StatusError{Code: 500, Body: "invalid claim: token is expired canary"}, "the identity has expired (status 500)", true},
+		{api.StatusError{Code: 500, Body: `error verifying token signature: error fetching keys canary: Get "https://n/jwks.json": x509: certificate has expired`},
+			`auth method "m" cannot get the keys of this cluster: each server of Consul must reach its JWKSURL (status 500)`, true},
 		{api.StatusError{Code: 500, Body: "invalid audience (aud) claim canary"},
 			`auth method "m" does not accept the audience of the identity: BoundAudiences must have aud of the identity (status 500)`, true},
 		{api.StatusError{Code: 500, Body: "rpc error: No cluster leader canary"}, "Consul answered with status 500", false},

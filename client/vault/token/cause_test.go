@@ -52,6 +52,8 @@ func TestFailed(t *testing.T) {
 			method + " does not accept the algorithm of the identity: set jwt_supported_algs to RS256 and EdDSA (status 400)", true},
 		{answer(400, "error validating token: fetching keys oidc: get keys failed"),
 			method + " cannot get the keys of this cluster: each server of Vault must reach its jwks_url (status 400)", true},
+		{answer(400, `error validating token: error fetching keys oidc: Get "https://n/jwks.json": tls: certificate has expired or is not yet valid`),
+			method + " cannot get the keys of this cluster: each server of Vault must reach its jwks_url (status 400)", true},
 		{answer(403, "permission denied"),
 			method + " does not exist in Vault: create it with nomad setup vault, or correct jwt_auth_backend_path of the agent (status 403)", true},
 		{answer(400, "something new"), "Vault refused the login (status 400)", true},
