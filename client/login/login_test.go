@@ -109,3 +109,30 @@ func TestLogouts(t *testing.T) {
 		}
 	})
 }
+
+// TestLogouts_Down checks that a logout which fails delays the older ones only if the product is down.
+func TestLogouts_Down(t *testing.T) {
+	errDown := errors.New("down")
+	for name, c := range map[string]struct {
+		err  error
+		want int // logouts of the older token
+	}{"one token": {errors.New("status 500"), 1}, "the product": {errDown, 0}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &product{attempts: map[string]int{}, forgotten: map[string]int{}}
+				q := login.NewLogouts(login.LogoutsConfig{Product: "X", Down: func(err error) bool { return errors.Is(err, errDown) },
+					Redact: func(err error) error { return err }, Log: slog.New(slog.DiscardHandler)})
+				newer := p.token("newer", time.Time{})
+				newer.Logout = func(context.Context) error { return c.err }
+				q.Add(0, p.token("older", time.Time{}), newer)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go q.Run(ctx)
+				time.Sleep(time.Hour)
+				if got, _ := p.count("older"); got != c.want {
+					t.Errorf("%d logouts of the older token in an hour, want %d", got, c.want)
+				}
+			})
+		})
+	}
+}

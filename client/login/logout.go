@@ -33,7 +33,8 @@ type Ended struct {
 // LogoutsConfig configures Logouts.
 type LogoutsConfig struct {
 	Product string
-	// Down reports whether an error means that the next logout would fail too.
+	// Down reports whether an error means that the next logout would fail too. An error about one token does not: the older
+	// ones would wait for it.
 	Down func(error) bool
 	// Redact returns an error without secrets.
 	Redact func(error) error

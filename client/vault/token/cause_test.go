@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/hashicorp/vault/api"
@@ -103,6 +104,26 @@ func TestJudge(t *testing.T) {
 	} {
 		if got := judge(c.err); got != c.want {
 			t.Errorf("judge(%v) = %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+// TestDown checks which errors of a revocation end the revocations for a time.
+func TestDown(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{answer(503, "Vault is sealed"), true},
+		{context.DeadlineExceeded, true},
+		{&url.Error{Op: "Put", URL: "http://x", Err: syscall.ECONNREFUSED}, true},
+		{answer(500, "failed to revoke the leases"), false},
+		{answer(429, "quota"), false},
+		{answer(412, "not here"), false},
+		{errRenewal, false},
+	} {
+		if got := down(c.err); got != c.want {
+			t.Errorf("down(%v) = %t, want %t", c.err, got, c.want)
 		}
 	}
 }

@@ -2,10 +2,15 @@ package token
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"time"
+
+	"github.com/hashicorp/vault/api"
 
 	"github.com/open-nomad/open-nomad/client/login"
 	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/internal/vault"
 )
 
 // replacedWait is how long a replaced token stays valid: the task and its templates may have requests in progress.
@@ -57,8 +62,15 @@ func (n *Node) revoke(ctx context.Context, alloc string, t *state.VaultToken) er
 	return err
 }
 
-// down reports whether an error means that the next revocation would fail too.
-func down(err error) bool { return !failed(err, target{}).Refused }
+// down reports whether an error means that the next revocation would fail too: Vault does not answer, or is sealed. Another
+// status can be about one token.
+func down(err error) bool {
+	var status *api.ResponseError
+	if errors.As(err, &status) {
+		return status.StatusCode == http.StatusServiceUnavailable
+	}
+	return !vault.Answered(err)
+}
 
 // Leftovers revokes the stored tokens of allocations that are not on this node, and those whose revocation has begun. It must
 // be called before the first allocation runs.
