@@ -27,6 +27,7 @@ type session struct {
 	identity bool // the task has one for Vault
 	watched  bool
 	cancel   context.CancelFunc // ends run, nil before it has begun
+	over     bool               // stop was called: the store has the end of token, if there is one
 	token    *state.VaultToken  // never modified, nil for none
 	life     life               // of token
 	fixed    bool               // Vault does not renew token
@@ -60,6 +61,7 @@ func (s *session) restore(t *state.VaultToken) {
 
 // stop ends run. The caller holds m.mu.
 func (s *session) stop() {
+	s.over = true
 	if s.cancel != nil {
 		s.cancel()
 	}
@@ -141,10 +143,10 @@ func (s *session) newest() (*state.VaultToken, life) {
 	return s.token, s.life
 }
 
-// update modifies the session if it still has a token. It reports whether it has.
+// update modifies the session if it still has a token, and has not ended. It reports whether it did.
 func (s *session) update(t *state.VaultToken, change func()) bool {
 	s.m.mu.Lock()
-	same := s.token == t
+	same := s.token == t && !s.over
 	if same {
 		change()
 	}
