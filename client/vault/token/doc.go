@@ -23,7 +23,7 @@
 // With allow_token_expiration, a token is neither renewed nor replaced. After its end, requests get status 403. A new login
 // follows at the next start of the task.
 //
-// The replaced token is revoked a minute later. EndTask revokes the token of a task that is dead, and End all tokens of an
+// The replaced token is revoked a minute later, and a lost one at once, in case Vault has it after all. EndTask revokes the token of a task that is dead, and End all tokens of an
 // allocation; a paused task keeps its token. End waits one second at most. Node.Run repeats revocations that fail, for a day,
 // and Node.Leftovers begins those of allocations that ended while no agent ran. A batch token cannot be revoked: it remains
 // valid until its end. So does a token whose policies do not let it revoke itself, and one of an earlier address of Vault.

@@ -148,6 +148,47 @@ func TestLost(t *testing.T) {
 	})
 }
 
+// TestLost_Exists checks that a token is revoked which Vault has, although an answer was that it does not.
+func TestLost_Exists(t *testing.T) {
+	const wrong = `403 /renew-self {"errors":["permission denied"]}`
+	for name, end := range map[string]func(t *testing.T, w *world, g *agent){
+		"login": func(t *testing.T, w *world, g *agent) {
+			w.set(wrong)
+			pass(20 * time.Minute)
+			w.set("")
+			if pass(time.Second); !slices.Equal(w.vault.Tokens(), []string{g.Secret("web")()}) {
+				t.Errorf("%d tokens in Vault, want the new one", len(w.vault.Tokens()))
+			}
+		},
+		"end of the task": func(t *testing.T, w *world, g *agent) {
+			w.role(t, "nomad-workloads", map[string]any{"bound_audiences": "x"}) // no login follows
+			w.vault.Expect("(aud)")
+			w.set(wrong)
+			pass(20 * time.Minute)
+			w.set("")
+			g.EndTask("web")
+			if pass(time.Second); len(w.vault.Tokens()) != 0 || w.stored(t) != 0 {
+				t.Errorf("%d tokens in Vault, %d stored", len(w.vault.Tokens()), w.stored(t))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.setup(t, nil)
+				g := w.start(t, alloc("web"))
+				_, stop := g.Watch("web")
+				defer stop()
+				pass(time.Second)
+				first := g.Secret("web")()
+				end(t, w, g)
+				if g.Secret("web")() == first {
+					t.Error("the token was not taken for a lost one")
+				}
+			})
+		})
+	}
+}
+
 // TestFixed checks tokens that renewals do not extend: a new login replaces them before their end, and they are revoked if
 // Vault can.
 func TestFixed(t *testing.T) {

@@ -337,7 +337,7 @@ func (m *Manager) EndTask(task string) {
 	m.mu.Lock()
 	var ended []*state.VaultToken
 	if s := m.sessions[task]; s != nil {
-		ended = m.stop(s)
+		ended = s.stop()
 		m.sessions[task] = s.successor()
 	}
 	prepared := m.prepared
@@ -346,19 +346,6 @@ func (m *Manager) EndTask(task string) {
 		ended = append(ended, slices.DeleteFunc(m.stored(), func(t *state.VaultToken) bool { return t.Task != task })...)
 	}
 	m.node.end(m.cfg.Alloc.ID, 0, ended...)
-}
-
-// stop ends a session, and returns its token if it has to be revoked. The caller holds mu.
-func (m *Manager) stop(s *session) []*state.VaultToken {
-	s.stop()
-	switch {
-	case s.token == nil:
-		return nil
-	case s.lost:
-		m.node.cfg.Store.DeleteVaultToken(m.cfg.Alloc.ID, s.token.ID)
-		return nil
-	}
-	return []*state.VaultToken{s.token}
 }
 
 // End revokes all tokens of the allocation. It waits one second at most; Node.Run continues. Run must have ended. Prepare need
@@ -370,7 +357,7 @@ func (m *Manager) End(ctx context.Context) {
 	m.mu.Lock()
 	var ended []*state.VaultToken
 	for _, s := range m.sessions {
-		ended = append(ended, m.stop(s)...)
+		ended = append(ended, s.stop()...)
 	}
 	prepared := m.prepared
 	m.sessions, m.prepared = nil, true

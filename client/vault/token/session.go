@@ -59,13 +59,17 @@ func (s *session) restore(t *state.VaultToken) {
 	s.doubt = !s.block.AllowTokenExpiration // else Confirm sets it
 }
 
-// stop ends run. The caller holds m.mu.
-func (s *session) stop() {
+// stop ends run, and returns the token, which is to be revoked. The caller holds m.mu.
+func (s *session) stop() []*state.VaultToken {
 	s.over = true
 	if s.cancel != nil {
 		s.cancel()
 	}
 	s.verdicts.Send()
+	if s.token == nil {
+		return nil
+	}
+	return []*state.VaultToken{s.token} // a lost one too, as in adopt
 }
 
 // current returns the token, zero for none. The caller holds m.mu. A nil session has none.
@@ -193,7 +197,7 @@ func (s *session) adopt(t *state.VaultToken) bool {
 	switch {
 	case old == nil:
 	case lost:
-		m.node.cfg.Store.DeleteVaultToken(m.cfg.Alloc.ID, old.ID)
+		m.node.end(m.cfg.Alloc.ID, 0, old) // the verdict depends on a text of Vault
 	default:
 		m.node.end(m.cfg.Alloc.ID, replacedWait, old)
 	}
