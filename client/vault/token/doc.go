@@ -17,16 +17,17 @@
 //
 // A token is stored before it is used. A restarted agent looks a stored token up, and goes on with its renewal. A token is
 // renewed at half of its life, and again until its end if that fails. A new login follows at once when Vault does not have the
-// token any more, or when it has ended. If renewals do not extend the life, because the token is a batch token, has a maximum
-// or may not renew itself, the new login is made at four fifths of the life. A token without an end is only kept.
+// token any more, or when it has ended. Renewals do not extend the life of a batch token, of one at its maximum, and of one
+// that may not renew itself. Its new login is made at four fifths of the life. A token without an end is only kept.
 //
 // With allow_token_expiration, a token is neither renewed nor replaced. After its end, requests get status 403. A new login
 // follows at the next start of the task.
 //
-// The replaced token is revoked a minute later, and a lost one at once, in case Vault has it after all. EndTask revokes the token of a task that is dead, and End all tokens of an
-// allocation; a paused task keeps its token. End waits one second at most. Node.Run repeats revocations that fail, for a day,
-// and Node.Leftovers begins those of allocations that ended while no agent ran. A batch token cannot be revoked: it remains
-// valid until its end. So does a token whose policies do not let it revoke itself, and one of an earlier address of Vault.
+// The replaced token is revoked a minute later, also by a restarted agent. A lost one is revoked at once, in case Vault has it
+// after all. EndTask revokes the token of a task that is dead, and End all tokens of an allocation; a paused task keeps its
+// token. End waits one second at most. Node.Run repeats revocations that fail, for a day, and Node.Leftovers begins those of
+// allocations that ended while no agent ran. A batch token cannot be revoked: it remains valid until its end. So does a token
+// whose policies do not let it revoke itself, and one of an earlier address of Vault.
 //
 // Goroutines: Node.Run, with one for revocations and one for each login. Manager.Run, with one for each task. At most
 // maxLogins logins and maxRequests other requests run at a time. A login that its task no longer needs is continued, because

@@ -517,7 +517,7 @@ func TestStop_DuringLogin(t *testing.T) {
 		}
 		w.set("")
 		g = w.resume(t, a)
-		if pass(time.Second); len(w.vault.Tokens()) != 0 || w.stored(t) != 0 {
+		if pass(time.Minute); len(w.vault.Tokens()) != 0 || w.stored(t) != 0 {
 			t.Errorf("%d tokens in Vault after the next start, %d stored", len(w.vault.Tokens()), w.stored(t))
 		}
 		g.end(t)
@@ -574,14 +574,41 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// leftovers starts the next agent after Vault is back.
+// leftovers starts the next agent after Vault is back. It revokes the tokens of an allocation that it has a minute after their
+// end.
 func (w *world) leftovers(t *testing.T, g *agent, has bool) {
 	g.stop()
 	w.set("")
 	w.restart()
 	w.node.Leftovers(func(string) bool { return has })
 	run(t, w.node.Run)
-	pass(time.Second)
+	if pass(time.Second); has {
+		pass(time.Minute)
+	}
+}
+
+// TestReplaced_Restart checks that a restart of the agent neither cuts nor extends the minute of a replaced token.
+func TestReplaced_Restart(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.setup(t, map[string]any{"token_type": "service", "token_period": nil, "token_ttl": "1h", "token_max_ttl": "1h"})
+		a := alloc("web")
+		g := w.start(t, a)
+		tokens, stop := g.Watch("web")
+		defer stop()
+		next(t, tokens)
+		for first := g.Secret("web")(); g.Secret("web")() == first; {
+			pass(time.Second)
+		}
+		pass(20 * time.Second)
+		g.stop()
+		w.resume(t, a)
+		if pass(30 * time.Second); len(w.vault.Tokens()) != 2 {
+			t.Errorf("%d tokens in Vault within the minute, want the replaced one too", len(w.vault.Tokens()))
+		}
+		if pass(15 * time.Second); len(w.vault.Tokens()) != 1 {
+			t.Errorf("%d tokens in Vault after the minute, want 1", len(w.vault.Tokens()))
+		}
+	})
 }
 
 // TestEnd_AfterRestart checks an allocation that the servers stopped while the agent was not running, and whose hooks the next

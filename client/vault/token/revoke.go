@@ -72,8 +72,9 @@ func down(err error) bool {
 	return !vault.Answered(err)
 }
 
-// Leftovers revokes the stored tokens of allocations that are not on this node, and those whose revocation has begun. It must
-// be called before the first allocation runs.
+// Leftovers revokes the stored tokens of allocations that are not on this node, and those whose revocation has begun. The
+// latter may be replaced ones of a task that runs: they stay for the rest of their minute. It must be called before the first
+// allocation runs.
 func (n *Node) Leftovers(has func(alloc string) bool) {
 	if n == nil {
 		return
@@ -84,8 +85,11 @@ func (n *Node) Leftovers(has func(alloc string) bool) {
 	}
 	for alloc, tokens := range stored {
 		for _, t := range tokens {
-			if !has(alloc) || !t.Ended.IsZero() {
+			switch {
+			case !has(alloc):
 				n.end(alloc, 0, t)
+			case !t.Ended.IsZero():
+				n.end(alloc, min(replacedWait, replacedWait-time.Since(t.Ended)), t)
 			}
 		}
 	}
