@@ -22,7 +22,13 @@ type attempts struct {
 	// losses are the pauses after tokens that were lost soon after their login, except for the first one.
 	losses *backoff.Backoff
 	weak   bool // unrenewable was reported
+	// warned are the causes of failed requests with the token that were logged since the last success.
+	warned map[string]bool
+	ending bool // renewalFails was reported, and no renewal or login has succeeded since
 }
+
+// renewalFails is the event of a token of whose life less than a third remains.
+const renewalFails = "Renewal of the token of Vault fails: %s. It is tried again until the token ends, at %s"
 
 // unrenewable is the cause for a token that Vault does not renew.
 const unrenewable = "Vault does not let the token renew itself: give its role the policy default and a service token"
@@ -54,6 +60,7 @@ func (a *attempts) attempt(ctx context.Context, what action) time.Duration {
 		return idle
 	case err == nil:
 		a.retry.Reset()
+		a.answered()
 		return 0
 	}
 	a.failed(err)
@@ -104,9 +111,10 @@ func (a *attempts) login(ctx context.Context) *login.Failure {
 		m.node.end(req.alloc, 0, t)
 		return nil
 	}
-	if a.retry.Recovered() {
+	if a.retry.Recovered() || a.ending {
 		m.emit(s.task, "Login to Vault succeeded")
 	}
+	a.ending = false
 	return nil
 }
 
@@ -116,6 +124,9 @@ func (a *attempts) check(ctx context.Context) *login.Failure {
 	l, err := a.s.m.node.lookup(ctx, t)
 	if err == nil {
 		a.s.accepted(t, &l)
+		return nil
+	}
+	if ctx.Err() != nil {
 		return nil
 	}
 	switch judge(err) {
@@ -137,6 +148,10 @@ func (a *attempts) renew(ctx context.Context) *login.Failure {
 	if err == nil {
 		l.fixed = l.fixed || !l.extends(old)
 		a.s.accepted(t, &l)
+		if a.ending {
+			a.s.m.emit(a.s.task, "Renewal of the token of Vault succeeded")
+		}
+		a.ending = false
 		return nil
 	}
 	if ctx.Err() != nil {
@@ -163,12 +178,31 @@ func (a *attempts) renew(ctx context.Context) *login.Failure {
 	return nil
 }
 
-// unanswered returns the failure of a request with a token.
+// unanswered returns the failure of a request with a token. It logs each cause once, and reports to the task when the token
+// is about to end.
 func (a *attempts) unanswered(err error, t *state.VaultToken) *login.Failure {
 	f := failed(err, target{})
-	a.s.m.node.cfg.Log.Debug("request to Vault failed, retrying", "alloc", a.s.m.cfg.Alloc.ID, "task", t.Task, "accessor", t.Accessor,
-		"cause", f.Cause, "err", vault.Redact(err))
+	if !a.warned[f.Cause] {
+		if a.warned == nil {
+			a.warned = map[string]bool{}
+		}
+		a.warned[f.Cause] = true
+		a.s.m.node.cfg.Log.Warn("renewal or lookup of a Vault token failed, retrying", "alloc", a.s.m.cfg.Alloc.ID, "task", t.Task,
+			"accessor", t.Accessor, "cause", f.Cause, "err", vault.Redact(err))
+	}
+	if end := a.s.ending(); !end.IsZero() && !a.ending {
+		a.ending = true
+		a.s.m.emit(a.s.task, fmt.Sprintf(renewalFails, f.Cause, end.UTC().Format(time.RFC3339)))
+	}
 	return f
+}
+
+// answered logs that Vault has answered after the failures that were logged.
+func (a *attempts) answered() {
+	if len(a.warned) > 0 {
+		a.s.m.node.cfg.Log.Info("Vault answers again", "alloc", a.s.m.cfg.Alloc.ID, "task", a.s.task)
+	}
+	clear(a.warned)
 }
 
 // lose records that Vault does not have the token. A new login follows at once, unless tokens are lost again and again.

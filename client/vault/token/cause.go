@@ -73,7 +73,7 @@ func failed(err error, of target) *login.Failure {
 	switch {
 	case code == http.StatusServiceUnavailable && strings.Contains(about, "sealed"):
 		return &login.Failure{Cause: "Vault is sealed", Answered: true}
-	case code < 400, code >= 500, code == http.StatusTooManyRequests, code == http.StatusPreconditionFailed:
+	case status.RawError, code < 400, code >= 500, code == http.StatusTooManyRequests, code == http.StatusPreconditionFailed:
 		return &login.Failure{Cause: fmt.Sprintf("Vault answered with status %d", code), Answered: true}
 	}
 	return &login.Failure{Cause: fmt.Sprintf("%s (status %d)", of.words(about), code), Refused: true, Answered: true}

@@ -61,6 +61,7 @@ func TestFailed(t *testing.T) {
 		{answer(429, "missing role"), "Vault answered with status 429", false},
 		{answer(500, "missing role"), "Vault answered with status 500", false},
 		{answer(503, "Vault is sealed"), "Vault is sealed", false},
+		{&api.ResponseError{StatusCode: 403, RawError: true, Errors: []string{"<html>permission denied"}}, "Vault answered with status 403", false}, // of a proxy
 		{answer(473, "standby"), "Vault refused the login (status 473)", true},
 		{&url.Error{Op: "Put", URL: "http://canary", Err: context.DeadlineExceeded}, "Vault does not answer", false},
 		{context.DeadlineExceeded, "Vault does not answer", false},

@@ -13,7 +13,8 @@
 // A task with a vault block logs in when its hook watches the token, which is at its first start. A failed login is repeated:
 // after seconds if Vault does not answer, is sealed or fails, and after minutes if it refuses the login. The task gets one
 // event for each cause, and one when the login succeeds. An allocation never fails because of a login. A newer
-// identity does not cause a login.
+// identity does not cause a login. Renewals that fail are logged, and an event follows when less than a third of the token's
+// life remains.
 //
 // A token is stored before it is used. A restarted agent looks a stored token up, and goes on with its renewal. A token is
 // renewed at half of its life, and again until its end if that fails. A new login follows at once when Vault does not have the

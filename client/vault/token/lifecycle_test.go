@@ -70,8 +70,14 @@ func TestRenewal_Outage(t *testing.T) {
 				defer stop()
 				first := next(t, tokens)
 				w.set(fault)
-				if pass(55 * time.Minute); g.Status()[0].Error == "" {
+				if pass(39 * time.Minute); len(w.reported()) != 0 || strings.Count(w.log.String(), "level=WARN") != 1 {
+					t.Errorf("an event while more than a third of the life remains, or not one warning: %s", w.log)
+				}
+				if pass(16 * time.Minute); g.Status()[0].Error == "" {
 					t.Error("Status() has no error")
+				}
+				if got := w.reported(); len(got) != 1 || !strings.HasPrefix(got[0], "web: Renewal of the token of Vault fails: ") {
+					t.Errorf("events %q, want one about the end of the token", got)
 				}
 				w.set("")
 				if pass(70 * time.Second); g.Status()[0].Error != "" {
@@ -82,8 +88,11 @@ func TestRenewal_Outage(t *testing.T) {
 				if g.Secret("web")() != first.Secret.Reveal() {
 					t.Error("another token after an outage that was shorter than the lease")
 				}
-				if got := w.reported(); len(got) != 0 {
-					t.Errorf("events %q", got)
+				if got := w.reported(); !slices.Equal(got, []string{"web: Renewal of the token of Vault succeeded"}) {
+					t.Errorf("events %q, want one about the success", got)
+				}
+				if n := strings.Count(w.log.String(), "level=INFO msg=\"Vault answers again\""); n != 1 || strings.Count(w.log.String(), "level=WARN") != 1 {
+					t.Errorf("%d lines about the recovery, or not one warning: %s", n, w.log)
 				}
 			})
 		})
@@ -109,7 +118,8 @@ func TestOutage_Long(t *testing.T) {
 		if got := w.vault.Tokens(); second.Secret.Reveal() == first.Secret.Reveal() || !slices.Equal(got, []string{second.Secret.Reveal()}) {
 			t.Errorf("%d tokens in Vault", len(got))
 		}
-		if got := w.reported(); len(got) != 2 || !strings.Contains(got[0], "Vault is unreachable") || got[1] != "web: Login to Vault succeeded" {
+		if got := w.reported(); len(got) != 3 || !strings.HasPrefix(got[0], "web: Renewal of the token of Vault fails: Vault is unreachable. ") ||
+			!strings.HasPrefix(got[1], "web: Login to Vault failed: Vault is unreachable") || got[2] != "web: Login to Vault succeeded" {
 			t.Errorf("events %q", got)
 		}
 		if pass(2 * time.Minute); w.stored(t) != 1 {

@@ -147,6 +147,17 @@ func (s *session) newest() (*state.VaultToken, life) {
 	return s.token, s.life
 }
 
+// ending returns the end of the token if it is to be renewed and less than a third of its life remains, else zero. The life of
+// a token that an earlier agent may have renewed is not known before its lookup.
+func (s *session) ending() time.Time {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	if s.block.AllowTokenExpiration || s.confirmed.IsZero() || s.life.expires.IsZero() || time.Until(s.life.expires) >= s.life.lease/3 {
+		return time.Time{}
+	}
+	return s.life.expires
+}
+
 // update modifies the session if it still has a token, and has not ended. It reports whether it did.
 func (s *session) update(t *state.VaultToken, change func()) bool {
 	s.m.mu.Lock()
