@@ -8,7 +8,7 @@
 //
 // The life of a token in Logouts:
 //
-//	Add ──due──▶ Logout ──done, expired, or after a day──▶ Forget
+//	Add ──due──▶ Logout ──done, expired, or after a day──▶ Drop
 //	               ▲  │
 //	               └──┘ error: back off
 //

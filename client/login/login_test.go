@@ -30,10 +30,10 @@ func TestSecret(t *testing.T) {
 
 // product counts the logouts of tokens.
 type product struct {
-	mu        sync.Mutex
-	err       error
-	attempts  map[string]int
-	forgotten map[string]int
+	mu       sync.Mutex
+	err      error
+	attempts map[string]int
+	dropped  map[string]int
 }
 
 func (p *product) set(err error) {
@@ -42,10 +42,10 @@ func (p *product) set(err error) {
 	p.err = err
 }
 
-func (p *product) count(id string) (attempts, forgotten int) {
+func (p *product) count(id string) (attempts, dropped int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.attempts[id], p.forgotten[id]
+	return p.attempts[id], p.dropped[id]
 }
 
 func (p *product) token(id string, expires time.Time) login.Ended {
@@ -56,10 +56,10 @@ func (p *product) token(id string, expires time.Time) login.Ended {
 			p.attempts[id]++
 			return p.err
 		},
-		Forget: func() {
+		Drop: func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.forgotten[id]++
+			p.dropped[id]++
 		}}
 }
 
@@ -67,17 +67,17 @@ func (p *product) token(id string, expires time.Time) login.Ended {
 // end or after a day.
 func TestLogouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &product{attempts: map[string]int{}, forgotten: map[string]int{}}
+		p := &product{attempts: map[string]int{}, dropped: map[string]int{}}
 		q := login.NewLogouts(login.LogoutsConfig{Product: "X", Down: func(error) bool { return false },
 			Redact: func(err error) error { return err }, Log: slog.New(slog.DiscardHandler)})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go q.Run(ctx)
-		expect := func(id string, attempts, forgotten int) {
+		expect := func(id string, attempts, dropped int) {
 			t.Helper()
 			synctest.Wait()
-			if a, f := p.count(id); a != attempts || f != forgotten {
-				t.Errorf("token %s: %d logouts, forgotten %d times, want %d and %d", id, a, f, attempts, forgotten)
+			if a, f := p.count(id); a != attempts || f != dropped {
+				t.Errorf("token %s: %d logouts, dropped %d times, want %d and %d", id, a, f, attempts, dropped)
 			}
 		}
 		q.Add(time.Hour, p.token("twice", time.Time{}))
@@ -98,14 +98,14 @@ func TestLogouts(t *testing.T) {
 		q.Add(0, p.token("hour", time.Now().Add(time.Hour)), p.token("day", time.Time{}))
 		time.Sleep(2 * time.Hour)
 		if a, f := p.count("hour"); a < 10 || f != 1 {
-			t.Errorf("token with an end: %d logouts, forgotten %d times", a, f)
+			t.Errorf("token with an end: %d logouts, dropped %d times", a, f)
 		}
 		if a, f := p.count("day"); a < 20 || f != 0 {
-			t.Errorf("token without an end: %d logouts, forgotten %d times after 2 hours", a, f)
+			t.Errorf("token without an end: %d logouts, dropped %d times after 2 hours", a, f)
 		}
 		time.Sleep(23 * time.Hour)
 		if _, f := p.count("day"); f != 1 {
-			t.Errorf("token without an end: forgotten %d times after a day", f)
+			t.Errorf("token without an end: dropped %d times after a day", f)
 		}
 	})
 }
@@ -119,7 +119,7 @@ func TestLogouts_Down(t *testing.T) {
 	}{"one token": {errors.New("status 500"), 1}, "the product": {errDown, 0}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &product{attempts: map[string]int{}, forgotten: map[string]int{}}
+				p := &product{attempts: map[string]int{}, dropped: map[string]int{}}
 				q := login.NewLogouts(login.LogoutsConfig{Product: "X", Down: func(err error) bool { return errors.Is(err, errDown) },
 					Redact: func(err error) error { return err }, Log: slog.New(slog.DiscardHandler)})
 				newer := p.token("newer", time.Time{})

@@ -26,8 +26,8 @@ type Ended struct {
 	Expires   time.Time // when the product drops the token itself, zero for never
 	// Logout logs the token out. A token that does not exist is logged out.
 	Logout func(context.Context) error
-	// Forget removes the token from the store.
-	Forget func()
+	// Drop removes the token from the store.
+	Drop func()
 }
 
 // LogoutsConfig configures Logouts.
@@ -188,7 +188,7 @@ func (q *Logouts) try(ctx context.Context, l *logout) error {
 			q.cfg.Log.Warn("token is not logged out", "product", q.cfg.Product, "alloc", l.Alloc, "accessor", l.ID, "err", q.cfg.Redact(err))
 		}
 	}
-	l.Forget()
+	l.Drop()
 	q.mu.Lock()
 	delete(q.pending, l.key())
 	q.mu.Unlock()

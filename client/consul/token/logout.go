@@ -27,7 +27,7 @@ func (n *Node) ended(alloc string, tokens []*state.ConsulToken) (out []login.End
 		}
 		out = append(out, login.Ended{Alloc: alloc, ID: one.Accessor, Since: one.Ended, Expires: one.Expires,
 			Logout: func(ctx context.Context) error { return n.logout(ctx, one.Secret) },
-			Forget: func() { n.cfg.Store.DeleteConsulToken(alloc, one.Accessor) }})
+			Drop:   func() { n.cfg.Store.DeleteConsulToken(alloc, one.Accessor) }})
 	}
 	return out
 }

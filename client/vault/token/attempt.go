@@ -20,8 +20,8 @@ type attempts struct {
 	jwt   idtoken.Token
 	retry *login.Retry
 	// losses are the pauses after tokens that were lost soon after their login, except for the first one.
-	losses *backoff.Backoff
-	weak   bool // unrenewable was reported
+	losses        *backoff.Backoff
+	reportedFixed bool // unrenewable was reported
 	// warned are the causes of failed requests with the token that were logged since the last success.
 	warned map[string]bool
 	ending bool // renewalFails was reported, and no renewal or login has succeeded since
@@ -167,10 +167,10 @@ func (a *attempts) renew(ctx context.Context) *login.Failure {
 		a.lose(t)
 		return nil
 	}
-	if !a.weak {
+	if !a.reportedFixed {
 		a.s.m.emit(a.s.task, unrenewable+". A new login replaces it before it ends")
 	}
-	a.weak = true
+	a.reportedFixed = true
 	a.s.update(t, func() {
 		a.s.fixed, a.s.life.fixed, a.s.doubt = true, true, true
 		a.s.fault, a.s.faultAt = unrenewable, time.Now()
@@ -209,10 +209,10 @@ func (a *attempts) answered() {
 func (a *attempts) lose(t *state.VaultToken) {
 	a.s.m.node.cfg.Log.Warn("Vault token is lost, logging in again", "alloc", a.s.m.cfg.Alloc.ID, "task", t.Task, "accessor", t.Accessor)
 	switch {
-	case time.Since(t.Created) >= young:
+	case time.Since(t.Created) >= minAge:
 		a.losses = nil
 	case a.losses == nil:
-		a.losses = &backoff.Backoff{Min: time.Second, Max: young}
+		a.losses = &backoff.Backoff{Min: time.Second, Max: minAge}
 	default:
 		a.retry.Hold(a.losses.Next())
 	}

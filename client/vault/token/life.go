@@ -14,8 +14,8 @@ const (
 	// minLife and maxLife limit the life that Vault gives a token. A token that has ended already would cause logins without a
 	// pause.
 	minLife, maxLife = time.Second, 10 * 365 * 24 * time.Hour
-	// young is the age below which the loss of a token delays the next login.
-	young = time.Minute
+	// minAge is the age below which the loss of a token delays the next login.
+	minAge = time.Minute
 )
 
 // life is how long a token is valid.

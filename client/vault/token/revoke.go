@@ -31,7 +31,7 @@ func (n *Node) ended(alloc string, tokens []*state.VaultToken) (out []login.Ende
 		}
 		e := login.Ended{Alloc: alloc, ID: one.ID, Since: one.Ended,
 			Logout: func(ctx context.Context) error { return n.revoke(ctx, alloc, &one) },
-			Forget: func() { n.cfg.Store.DeleteVaultToken(alloc, one.ID) }}
+			Drop:   func() { n.cfg.Store.DeleteVaultToken(alloc, one.ID) }}
 		if one.Lease > 0 { // a renewal may have been in progress
 			e.Expires = time.Now().Add(one.Lease)
 		}
