@@ -376,6 +376,28 @@ func TestComplete(t *testing.T) {
 			}
 		})
 	}
+	started := is("pending", "")
+	started["t"].StartedAt = time.Now()
+	for name, tc := range map[string]struct {
+		hook  string
+		tasks map[string]*nomad.TaskState
+		want  bool
+	}{
+		"poststop task waits":       {nomad.TaskLifecycleHookPoststop, is("pending", ""), true},
+		"poststop task runs":        {nomad.TaskLifecycleHookPoststop, running, false},
+		"poststop task restarts":    {nomad.TaskLifecycleHookPoststop, started, false},
+		"poststop task not read":    {nomad.TaskLifecycleHookPoststop, nil, false},
+		"poststart task is pending": {nomad.TaskLifecycleHookPoststart, is("pending", ""), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := group(&nomad.Service{Name: "w"}).Alloc
+			task := a.Job.TaskGroups[0].Tasks[0]
+			task.Services, task.Lifecycle = []*nomad.Service{{Name: "s", Provider: "consul"}}, &nomad.TaskLifecycleConfig{Hook: tc.hook}
+			if got := consul.Complete(states{allocID + "/group-g": one}, a, tc.tasks); got != tc.want {
+				t.Errorf("Complete() = %v, want %v", got, tc.want)
+			}
+		})
+	}
 	a := group(&nomad.Service{Name: "w", Provider: "nomad"}).Alloc
 	if !consul.Complete(states{}, a, running) {
 		t.Error("an allocation without services in Consul is not complete")

@@ -99,11 +99,19 @@ func Complete(provider string, has func(owner string) bool, a *nomad.Allocation,
 		return false
 	}
 	return !slices.ContainsFunc(group.Tasks, func(t *nomad.Task) bool {
-		return mayRun(tasks[t.Name]) && missing(t.Name, t.Services)
+		return mayRun(t, tasks[t.Name]) && missing(t.Name, t.Services)
 	})
 }
 
-// mayRun reports whether a task can have services: it is not dead, and not paused without a process.
-func mayRun(s *nomad.TaskState) bool {
-	return s == nil || s.State != nomad.TaskStateDead && (s.State != nomad.TaskStatePending || !s.Paused.Pauses())
+// mayRun reports whether a task can have services: it is not dead, not paused without a process, and not a poststop task that
+// has never started. The latter waits for the end of the main tasks.
+func mayRun(t *nomad.Task, s *nomad.TaskState) bool {
+	switch {
+	case s == nil:
+		return true
+	case s.State == nomad.TaskStatePending:
+		waits := t.Lifecycle != nil && t.Lifecycle.Hook == nomad.TaskLifecycleHookPoststop && s.StartedAt.IsZero()
+		return !waits && !s.Paused.Pauses()
+	}
+	return s.State != nomad.TaskStateDead
 }
