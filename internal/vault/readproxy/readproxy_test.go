@@ -373,6 +373,7 @@ func TestBodies(t *testing.T) {
 	t.Cleanup(s.Close)
 	p := readproxy.New(cluster(t, s.URL), secret("s3cret"))
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	var work sync.WaitGroup
 	body := strings.Repeat("x", 512<<10)
 	for range 4 {
@@ -396,5 +397,4 @@ func TestBodies(t *testing.T) {
 	if code, _ := ask(t, p, request("PUT", "/v1/a", body)); code != http.StatusOK {
 		t.Errorf("a later write: status %d", code)
 	}
-	cancel()
 }
