@@ -359,16 +359,15 @@ func TestLimit(t *testing.T) {
 func TestBodies(t *testing.T) {
 	var writes, reads atomic.Int32
 	first := make(chan struct{})
+	release := sync.OnceFunc(func() { close(first) })
+	defer release()
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			reads.Add(1)
 			return
 		}
 		writes.Add(1)
-		select {
-		case <-first:
-		case <-r.Context().Done():
-		}
+		<-first
 	}))
 	t.Cleanup(s.Close)
 	p := readproxy.New(cluster(t, s.URL), secret("s3cret"))
@@ -392,7 +391,7 @@ func TestBodies(t *testing.T) {
 	if code, _ := ask(t, p, request("GET", "/v1/a", "")); code != http.StatusOK || reads.Load() != 1 {
 		t.Errorf("a read: status %d", code)
 	}
-	close(first)
+	release()
 	work.Wait()
 	if code, _ := ask(t, p, request("PUT", "/v1/a", body)); code != http.StatusOK {
 		t.Errorf("a later write: status %d", code)
