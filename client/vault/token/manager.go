@@ -215,8 +215,8 @@ func (m *Manager) Watch(task string) (<-chan Token, func()) {
 
 // Confirm waits until the task has a token that Vault has accepted since this agent started. A token of an earlier agent may
 // have ended meanwhile, and so may have one that is not replaced at its end (allow_token_expiration). A task that is about to
-// start calls it before Watch. A running one does not: if its token has ended, Watch receives another one. If Vault does not answer, the token of the earlier agent remains in use, and Confirm does not
-// wait for Vault. It returns the error of ctx.
+// start calls it before Watch. A running one does not: if its token has ended, Watch receives another one. If Vault does not
+// answer, the token of the earlier agent remains in use, and Confirm does not wait for Vault. It returns the error of ctx.
 func (m *Manager) Confirm(ctx context.Context, task string) error {
 	for first := true; ; first = false {
 		ready, changed := m.confirmed(task, first)
