@@ -141,7 +141,7 @@ func TestVault_Namespaces(t *testing.T) {
 	}
 }
 
-// TestVault_Unavailable checks that a block is fetched again while there is no token, and while Vault is sealed.
+// TestVault_Unavailable checks that reads are repeated before the login of the task, and while Vault is sealed.
 func TestVault_Unavailable(t *testing.T) {
 	v, n, task := vaultTask(t)
 	v.Seal()

@@ -39,7 +39,7 @@ type Token struct {
 	Namespace string // of Vault, "" for the root namespace
 }
 
-// IsZero reports whether there is no token.
+// IsZero reports whether the token is empty.
 func (t Token) IsZero() bool { return t.Secret.IsZero() }
 
 // String does not return the secret.
