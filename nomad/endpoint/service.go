@@ -18,7 +18,7 @@ package endpoint
 import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/acl"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/allocs"
-	"github.com/open-nomad/open-nomad/nomad/endpoint/csi"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/csivolumes"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/deployments"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/evals"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/events"
@@ -83,7 +83,7 @@ type Service struct {
 	services    *services.Service
 	volumes     *hostvolumes.Service
 	svids       *svids.Service
-	plugins     *csi.Service
+	plugins     *csivolumes.Service
 }
 
 // New returns a Service. It sets the defaults of the config.
@@ -105,7 +105,7 @@ func New(cfg Config) *Service {
 	s.searches = searches.New(core, cfg.Search)
 	s.services = services.New(core)
 	s.volumes = hostvolumes.New(core, cfg.HostVolumes)
-	s.plugins = csi.New(core)
+	s.plugins = csivolumes.New(core)
 	s.svids = svids.New(core, cfg.SVIDs)
 	s.explain = explain.New(core, s.Methods)
 	return s

@@ -1,4 +1,4 @@
-package csi
+package csivolumes
 
 import (
 	"log/slog"

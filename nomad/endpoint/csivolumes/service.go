@@ -1,6 +1,6 @@
-// Package csi answers the RPC methods that list CSI plugins and volumes. This version runs no plugins, so the lists are
+// Package csivolumes answers the RPC methods that list CSI plugins and volumes. This version runs no plugins, so the lists are
 // empty. If state contains what servers of another build stored, the list is refused.
-package csi
+package csivolumes
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad/apierror"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -25,7 +26,7 @@ func New(core *handler.Core) *Service { return &Service{core} }
 func (s *Service) List(ctx context.Context, _ *rpc.Call, req *message.CSIPluginListRequest) (*message.CSIPluginListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, _ memdb.WatchSet, out *message.CSIPluginListResponse) error {
-			out.Plugins, out.Index = []*message.CSIPluginListStub{}, snap.TableIndex(state.TableNodes)
+			out.Plugins, out.Index = []*csi.PluginStub{}, snap.TableIndex(state.TableNodes)
 			return none(snap, "CSIPlugin", "CSI plugins")
 		})
 }
@@ -34,7 +35,7 @@ func (s *Service) List(ctx context.Context, _ *rpc.Call, req *message.CSIPluginL
 func (s *Service) ListVolumes(ctx context.Context, _ *rpc.Call, req *message.CSIVolumeListRequest) (*message.CSIVolumeListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, _ memdb.WatchSet, out *message.CSIVolumeListResponse) error {
-			out.Volumes = []*message.CSIVolListStub{}
+			out.Volumes = []*csi.Stub{}
 			return none(snap, "CSIVolume", "CSI volumes")
 		})
 }
