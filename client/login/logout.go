@@ -19,6 +19,22 @@ const (
 	giveUp = 24 * time.Hour
 )
 
+// ReplacedWait is how long a replaced token stays valid: its user may have requests in progress, or use it until the second
+// list of services of Consul at the latest.
+const ReplacedWait = time.Minute
+
+// Leftover reports whether a token that the previous agent stored is not needed, and how long it stays valid. That of an
+// allocation on this node may have been replaced, and stays for the rest of ReplacedWait.
+func Leftover(onNode bool, ended time.Time) (wait time.Duration, needless bool) {
+	switch {
+	case !onNode:
+		return 0, true
+	case ended.IsZero():
+		return 0, false
+	}
+	return min(ReplacedWait, ReplacedWait-time.Since(ended)), true
+}
+
 // Ended is a token that is no longer needed.
 type Ended struct {
 	Alloc, ID string

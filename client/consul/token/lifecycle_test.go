@@ -199,7 +199,7 @@ func TestEnd(t *testing.T) {
 			w.restart()
 			w.node.Leftovers(func(string) bool { return true })
 			run(t, w.node.Run)
-			pass(time.Second)
+			pass(time.Minute + time.Second)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -297,6 +297,34 @@ func TestEnd_AfterRestart(t *testing.T) {
 		w.manager(a).End(t.Context())
 		if n := len(w.consul.Logins()); n != 0 {
 			t.Errorf("%d tokens are left in Consul", n)
+		}
+	})
+}
+
+// TestReplaced_Restart checks that a restart of the agent does not cut the minute of a replaced token of a service.
+func TestReplaced_Restart(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.ttl = time.Hour
+		w.setup(t)
+		a := alloc("api", false)
+		stopNode := run(t, w.node.Run)
+		m, stop := w.start(t, a)
+		pass(time.Second)
+		first := m.Token(serviceIdentity, "")()
+		for m.Token(serviceIdentity, "")() == first {
+			pass(time.Second)
+		}
+		pass(20 * time.Second)
+		stop()
+		stopNode()
+		w.restart()
+		w.node.Leftovers(func(id string) bool { return id == a.ID })
+		run(t, w.node.Run)
+		if pass(30 * time.Second); len(w.consul.Logins()) != 2 {
+			t.Errorf("%d tokens in Consul within the minute, want the replaced one too", len(w.consul.Logins()))
+		}
+		if pass(15 * time.Second); len(w.consul.Logins()) != 1 {
+			t.Errorf("%d tokens in Consul after the minute, want 1", len(w.consul.Logins()))
 		}
 	})
 }

@@ -8,10 +8,6 @@ import (
 	"github.com/open-nomad/open-nomad/client/state"
 )
 
-// replacedWait is how long a replaced token of a service stays valid: Consul uses the token of a registration until the
-// service is registered with the new one, at the second list of services at the latest.
-const replacedWait = time.Minute
-
 // end logs out tokens of an allocation that are not needed after a time. A restarted agent continues.
 func (n *Node) end(alloc string, tokens []*state.ConsulToken, after time.Duration) {
 	n.logouts.Add(after, n.ended(alloc, tokens)...)
@@ -32,8 +28,8 @@ func (n *Node) ended(alloc string, tokens []*state.ConsulToken) (out []login.End
 	return out
 }
 
-// Leftovers logs out the stored tokens of allocations that are not on this node, and those whose logout has begun. It must be
-// called before the first allocation runs.
+// Leftovers logs out the stored tokens of allocations that are not on this node, and those whose logout has begun. The latter
+// may be replaced ones of a task that runs: see login.Leftover. It must be called before the first allocation runs.
 func (n *Node) Leftovers(has func(alloc string) bool) {
 	if n == nil {
 		return
@@ -43,13 +39,11 @@ func (n *Node) Leftovers(has func(alloc string) bool) {
 		n.cfg.Log.Warn("read the Consul tokens of the previous agent", "err", err)
 	}
 	for alloc, tokens := range stored {
-		var ended []*state.ConsulToken
 		for _, t := range tokens {
-			if !has(alloc) || !t.Ended.IsZero() {
-				ended = append(ended, t)
+			if wait, needless := login.Leftover(has(alloc), t.Ended); needless {
+				n.end(alloc, []*state.ConsulToken{t}, wait)
 			}
 		}
-		n.end(alloc, ended, 0)
 	}
 }
 

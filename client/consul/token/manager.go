@@ -179,7 +179,7 @@ func (m *Manager) Trim(a *nomad.Allocation) {
 	}
 	m.mu.Unlock()
 	if len(ended) > 0 {
-		m.node.end(m.cfg.Alloc.ID, ended, replacedWait)
+		m.node.end(m.cfg.Alloc.ID, ended, login.ReplacedWait)
 	}
 }
 
@@ -284,7 +284,7 @@ func (m *Manager) End(ctx context.Context) {
 // retire ends a token that was replaced. If it is kept, that is at its own end or that of the allocation.
 func (m *Manager) retire(t *state.ConsulToken, keep bool) {
 	if !keep {
-		m.node.end(m.cfg.Alloc.ID, []*state.ConsulToken{t}, replacedWait)
+		m.node.end(m.cfg.Alloc.ID, []*state.ConsulToken{t}, login.ReplacedWait)
 		return
 	}
 	old := *t

@@ -102,7 +102,7 @@ func (m *Manager) Prepare() bool {
 			s.restore(t)
 			continue
 		}
-		m.node.end(m.cfg.Alloc.ID, replacedWait, t)
+		m.node.end(m.cfg.Alloc.ID, login.ReplacedWait, t)
 	}
 	return true
 }

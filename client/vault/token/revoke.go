@@ -13,9 +13,6 @@ import (
 	"github.com/open-nomad/open-nomad/internal/vault"
 )
 
-// replacedWait is how long a replaced token stays valid: the task and its templates may have requests in progress.
-const replacedWait = time.Minute
-
 // end revokes tokens of an allocation after a time. A restarted agent continues.
 func (n *Node) end(alloc string, after time.Duration, tokens ...*state.VaultToken) {
 	n.logouts.Add(after, n.ended(alloc, tokens)...)
@@ -73,8 +70,7 @@ func down(err error) bool {
 }
 
 // Leftovers revokes the stored tokens of allocations that are not on this node, and those whose revocation has begun. The
-// latter may be replaced ones of a task that runs: they stay for the rest of their minute. It must be called before the first
-// allocation runs.
+// latter may be replaced ones of a task that runs: see login.Leftover. It must be called before the first allocation runs.
 func (n *Node) Leftovers(has func(alloc string) bool) {
 	if n == nil {
 		return
@@ -85,11 +81,8 @@ func (n *Node) Leftovers(has func(alloc string) bool) {
 	}
 	for alloc, tokens := range stored {
 		for _, t := range tokens {
-			switch {
-			case !has(alloc):
-				n.end(alloc, 0, t)
-			case !t.Ended.IsZero():
-				n.end(alloc, min(replacedWait, replacedWait-time.Since(t.Ended)), t)
+			if wait, needless := login.Leftover(has(alloc), t.Ended); needless {
+				n.end(alloc, wait, t)
 			}
 		}
 	}

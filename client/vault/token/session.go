@@ -210,7 +210,7 @@ func (s *session) adopt(t *state.VaultToken) bool {
 	case lost:
 		m.node.end(m.cfg.Alloc.ID, 0, old) // the verdict depends on a text of Vault
 	default:
-		m.node.end(m.cfg.Alloc.ID, replacedWait, old)
+		m.node.end(m.cfg.Alloc.ID, login.ReplacedWait, old)
 	}
 	return true
 }
