@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -184,7 +185,7 @@ func hidden(t reflect.Type, seen map[reflect.Type]bool, found func(in reflect.Ty
 func TestJSON_Hidden(t *testing.T) {
 	n := 0
 	for _, v := range []any{nomad.Job{}, nomad.Node{}, nomad.Allocation{}, nomad.Deployment{}, nomad.Evaluation{},
-		catalog.Registration{}} {
+		catalog.Registration{}, csi.Volume{}, csi.Plugin{}} {
 		hidden(reflect.TypeOf(v), map[reflect.Type]bool{}, func(in reflect.Type, f reflect.StructField) {
 			n++
 			if f.Tag.Get("http") != "-" {
@@ -196,12 +197,14 @@ func TestJSON_Hidden(t *testing.T) {
 		t.Errorf("%d fields have the tag, want at least those of Job and Node", n)
 	}
 	node := nomad.Node{Session: &nomad.NodeSession{}, IdentitiesSince: 7, Key: []byte("key"), HadConsul: true}
-	for _, v := range []any{nomad.Job{Registrant: &nomad.Registrant{Management: true}}, node} {
+	claims := map[string]*csi.Claim{"a": {}}
+	volume := csi.Volume{Sealed: &csi.Sealed{KeyID: "k"}, ReadClaims: claims, WriteClaims: claims, PastClaims: claims}
+	for _, v := range []any{nomad.Job{Registrant: &nomad.Registrant{Management: true}}, node, volume} {
 		text, err := codec.EncodeJSON(v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"Registrant", "Session", "IdentitiesSince", `"Key"`, "HadConsul"} {
+		for _, name := range []string{"Registrant", "Session", "IdentitiesSince", `"Key"`, "HadConsul", "Sealed", "Claims"} {
 			if strings.Contains(string(text), name) {
 				t.Errorf("the JSON of a %T has the hidden field %s", v, name)
 			}

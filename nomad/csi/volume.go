@@ -50,7 +50,7 @@ type Volume struct {
 	AttachmentMode        nomad.VolumeAttachmentMode // of the claims, "" without any
 	MountOptions          *nomad.CSIMountOptions
 	Secrets               Secrets // plain: in requests, in the reply of Claim, and in records of other builds
-	Sealed                *Sealed `json:"-" codec:",omitempty"` // Secrets as they are stored; not in Nomad 2.0
+	Sealed                *Sealed `json:"-" http:"-" bexpr:"-" codec:",omitempty"` // Secrets as they are stored; not in Nomad 2.0
 	Parameters            map[string]string
 	Context               map[string]string
 	Capacity              int64 // bytes
@@ -63,9 +63,9 @@ type Volume struct {
 	// By allocation ID. The allocations are nil; each claim has an entry in one of the two.
 	ReadAllocs  map[string]*nomad.Allocation
 	WriteAllocs map[string]*nomad.Allocation
-	ReadClaims  map[string]*Claim `json:"-"`
-	WriteClaims map[string]*Claim `json:"-"`
-	PastClaims  map[string]*Claim `json:"-"` // those being released. The entry in ReadClaims or WriteClaims remains until the end
+	ReadClaims  map[string]*Claim `json:"-" http:"-" bexpr:"-"`
+	WriteClaims map[string]*Claim `json:"-" http:"-" bexpr:"-"`
+	PastClaims  map[string]*Claim `json:"-" http:"-" bexpr:"-"` // those being released. The entry in ReadClaims or WriteClaims remains until the end
 
 	Schedulable         bool
 	PluginID            string
@@ -83,7 +83,7 @@ type Volume struct {
 	ModifyTime          int64
 
 	// In the reply of CSIVolume.Get only.
-	Allocations []*nomad.AllocListStub `codec:",omitempty"`
+	Allocations []*nomad.AllocListStub `codec:",omitempty" http:"Allocations"`
 	Releases    []*Release             `json:",omitempty" codec:",omitempty"` // the claims being released; not in Nomad 2.0
 }
 
