@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,9 @@ const (
 // The scheduler used the state at SnapshotIndex. Blocked keeps recent unblocks, so that capacity
 // freed between that index and the call of Block is not missed.
 //
+// An evaluation may wait for CSI volumes that do not exist or that other jobs have claimed. It lists them in
+// MissingNonNodeResources; a change of one unblocks it.
+//
 // An evaluation that exhausted the quota of its namespace waits for that quota. It also waits for nodes
 // if another dimension was exhausted as well.
 //
@@ -42,6 +46,7 @@ type Blocked struct {
 	classes    unblocks
 	byNode     unblocks
 	byQuota    unblocks
+	byVolume   unblocks
 	duplicates []*nomad.Evaluation
 	duplicate  wake.Signal // holds a value if duplicates has grown
 }
@@ -80,6 +85,7 @@ func (b *Blocked) empty() {
 	b.classes = newUnblocks()
 	b.byNode = newUnblocks()
 	b.byQuota = newUnblocks()
+	b.byVolume = newUnblocks()
 	b.duplicates = nil
 }
 
@@ -183,6 +189,10 @@ func (b *Blocked) missed(eval *nomad.Evaluation) bool {
 			return false
 		}
 	}
+	if waits := eval.MissingNonNodeResources; len(waits) > 0 &&
+		b.byVolume.since(eval.SnapshotIndex, func(volume string) bool { return slices.Contains(waits, volume) }) {
+		return true
+	}
 	if k := keyOf(eval); k.node != "" {
 		return b.byNode.since(eval.SnapshotIndex, func(node string) bool { return node == k.node })
 	}
@@ -236,6 +246,17 @@ func (b *Blocked) UnblockQuota(quota string, index uint64) {
 	b.unblock(func() []*blockedEval {
 		b.byQuota.add(quota, index)
 		return among(b.evals, func(e *nomad.Evaluation) bool { return e.QuotaLimitReached == quota })
+	})
+}
+
+// UnblockVolume reports that more allocations may use the CSI volume as of index. It affects the evaluations that list it
+// in MissingNonNodeResources.
+func (b *Blocked) UnblockVolume(volume string, index uint64) {
+	b.unblock(func() []*blockedEval {
+		b.byVolume.add(volume, index)
+		return among(b.evals, func(e *nomad.Evaluation) bool {
+			return !quotaOnly(e) && slices.Contains(e.MissingNonNodeResources, volume)
+		})
 	})
 }
 
@@ -300,6 +321,7 @@ func (b *Blocked) forgetUntil(index uint64) {
 	b.classes.forgotten = max(b.classes.forgotten, index)
 	b.byNode.forgotten = max(b.byNode.forgotten, index)
 	b.byQuota.forgotten = max(b.byQuota.forgotten, index)
+	b.byVolume.forgotten = max(b.byVolume.forgotten, index)
 }
 
 func (b *Blocked) removeAll(evals []*blockedEval) {

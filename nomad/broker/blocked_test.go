@@ -66,7 +66,22 @@ var unblocking = []struct {
 	{"system, its quota", func(e *nomad.Evaluation) { onNode("n1")(e); waitsFor("q1", true)(e) }, unblockQ1, true},
 	{"system, quota only, its node", func(e *nomad.Evaluation) { onNode("n1")(e); waitsFor("q1", true)(e) }, unblockN1, false},
 	{"system, quota and more, its node", func(e *nomad.Evaluation) { onNode("n1")(e); waitsFor("q1", false)(e) }, unblockN1, true},
+	{"a volume", needsVolume("v1"), unblockV1, true},
+	{"another volume", needsVolume("v2"), unblockV1, false},
+	{"no volume, a volume", escaped, unblockV1, false},
+	{"a volume, an ineligible class", needsVolume("v1"), unblockC1, false},
+	{"system, a volume", func(e *nomad.Evaluation) { onNode("n1")(e); needsVolume("v1")(e) }, unblockV1, true},
+	{"quota only, a volume", func(e *nomad.Evaluation) { waitsFor("q1", true)(e); needsVolume("v1")(e) }, unblockV1, false},
+	{"quota and more, a volume", func(e *nomad.Evaluation) { waitsFor("q1", false)(e); needsVolume("v1")(e) }, unblockV1, true},
 	{"too many plans, a class", func(e *nomad.Evaluation) { escaped(e); e.QuotaLimitReached = "q1" }, unblockC1, true},
+}
+
+// needsVolume makes an evaluation wait for a CSI volume, and not for nodes of the class c1.
+func needsVolume(volume string) func(*nomad.Evaluation) {
+	return func(e *nomad.Evaluation) {
+		e.MissingNonNodeResources = []string{volume}
+		e.ClassEligibility = map[string]bool{"c1": false}
+	}
 }
 
 // waitsFor makes an evaluation wait for a quota; only tells it apart from one that waits for nodes
@@ -82,6 +97,9 @@ func waitsFor(quota string, only bool) func(*nomad.Evaluation) {
 }
 
 func unblockQ1(bl *broker.Blocked, index uint64) { bl.UnblockQuota("q1", index) }
+func unblockV1(bl *broker.Blocked, index uint64) {
+	broker.NewObserver(nil, bl, nil, nil).VolumesFreed(index, []string{"v0", "v1"})
+}
 func unblockC1(bl *broker.Blocked, index uint64) { bl.Unblock("c1", index) }
 func unblockN1(bl *broker.Blocked, index uint64) { bl.UnblockNode("n1", index) }
 

@@ -106,5 +106,12 @@ func (o *Observer) QuotasFreed(index uint64, quotas []string) {
 	}
 }
 
+// VolumesFreed unblocks evaluations that wait for the volumes.
+func (o *Observer) VolumesFreed(index uint64, volumes []string) {
+	for _, v := range volumes {
+		o.blocked.UnblockVolume(v, index)
+	}
+}
+
 // AllocsChanged does nothing: no evaluation waits for the health of an allocation.
 func (o *Observer) AllocsChanged(uint64, []*nomad.Allocation) {}

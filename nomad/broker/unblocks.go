@@ -2,7 +2,7 @@ package broker
 
 import "time"
 
-// unblocks records the index of the latest capacity change of each class, node or quota.
+// unblocks records the index of the latest capacity change of each class, node, quota or volume.
 type unblocks struct {
 	last      map[string]unblock
 	forgotten uint64 // the highest index that was dropped

@@ -31,6 +31,8 @@ type Observer interface {
 	AllocsChanged(index uint64, allocs []*nomad.Allocation)
 	// QuotasFreed reports quotas that may have free capacity again.
 	QuotasFreed(index uint64, quotas []string)
+	// VolumesFreed reports CSI volumes, by csi.Resource, that more allocations may use now.
+	VolumesFreed(index uint64, volumes []string)
 }
 
 // Purger is an Observer that is also called after nodes were purged and their identities have
@@ -235,6 +237,9 @@ func (f *FSM) tell(entry *raft.Log, c *state.Changes) {
 	}
 	if len(c.Quotas) > 0 {
 		f.observer.QuotasFreed(index, c.Quotas)
+	}
+	if len(c.Volumes) > 0 {
+		f.observer.VolumesFreed(index, c.Volumes)
 	}
 }
 

@@ -57,6 +57,10 @@ func (m *machine) QuotasFreed(index uint64, quotas []string) {
 	m.notified = append(m.notified, fmt.Sprintf("quotas %v @%d", quotas, index))
 }
 
+func (m *machine) VolumesFreed(index uint64, volumes []string) {
+	m.notified = append(m.notified, fmt.Sprintf("volumes %v @%d", volumes, index))
+}
+
 // Applied implements fsm.Recorder.
 func (m *machine) Applied(index uint64, command message.CommandType, rows []table.Write) {
 	for _, w := range rows {

@@ -134,6 +134,9 @@ type Changes struct {
 	Removed []nomad.NamespacedID
 	// Quotas may have room again: their usage fell, or the quotas or their namespaces changed.
 	Quotas []string
+	// Volumes are the CSI volumes, by csi.Resource, that more allocations may use now: they were registered or changed, or
+	// a claim of them ended.
+	Volumes []string
 	// Purged nodes were removed, and their identities are no longer valid.
 	Purged []string
 	// Written holds the rows for which events are published, in the order of the writes. If a row
