@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/connect"
 	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/consul/token"
+	"github.com/open-nomad/open-nomad/client/csi/mounts"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/service"
 	vaulttoken "github.com/open-nomad/open-nomad/client/vault/token"
@@ -52,8 +53,9 @@ type Deps struct {
 	// only.
 	Connections Connections
 	Users       Users
-	Peers       Peers         // nil if allocations do not depend on each other
-	Mesh        *connect.Node // nil: the node has no Consul
+	Peers       Peers           // nil if allocations do not depend on each other
+	Mesh        *connect.Node   // nil: the node has no Consul
+	CSI         *mounts.Manager // nil: the node mounts no CSI volumes
 }
 
 // Config is the input of a hook's constructor: the dependencies and the allocation.
