@@ -28,6 +28,7 @@ var allocs = &table.Table[nomad.Allocation]{
 			}
 			return table.Optional(a.SigningKeyID)
 		}},
+		{Name: "csi_volume", Keys: csiVolumeKeys},
 	},
 }
 

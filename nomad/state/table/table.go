@@ -52,10 +52,20 @@ func (k Key) Number(n uint64) Key { return binary.BigEndian.AppendUint64(k, n) }
 // Primary is the name that memdb requires for the primary index of a table.
 const Primary = "id"
 
-// Index is a secondary index of a table. Rows for which key returns nil are not indexed.
+// Index is a secondary index of a table. Rows for which Key returns nil are not indexed.
 type Index[T any] struct {
 	Name string
 	Key  func(*T) Key
+	// Keys replaces Key for rows that have several different keys.
+	Keys func(*T) []Key
+}
+
+// indexer returns the indexer of memdb.
+func (ix *Index[T]) indexer() memdb.Indexer {
+	if ix.Keys != nil {
+		return &multiIndexer[T]{Keys: ix.Keys}
+	}
+	return &indexer[T]{Key: ix.Key}
 }
 
 // Table is the schema of one type of row, with the operations on single rows.
@@ -69,10 +79,10 @@ type Table[T any] struct {
 // Schema returns the memdb schema of the table.
 func (t *Table[T]) Schema() *memdb.TableSchema {
 	s := &memdb.TableSchema{Name: t.Name, Indexes: map[string]*memdb.IndexSchema{
-		Primary: {Name: Primary, Unique: true, Indexer: &indexer[T]{t.ID}},
+		Primary: {Name: Primary, Unique: true, Indexer: &indexer[T]{Key: t.ID}},
 	}}
 	for _, ix := range t.Indexes {
-		s.Indexes[ix.Name] = &memdb.IndexSchema{Name: ix.Name, AllowMissing: true, Indexer: &indexer[T]{ix.Key}}
+		s.Indexes[ix.Name] = &memdb.IndexSchema{Name: ix.Name, AllowMissing: true, Indexer: ix.indexer()}
 	}
 	return s
 }
@@ -172,8 +182,11 @@ func (t *Table[T]) check(err error) {
 	}
 }
 
-// indexer implements the index interfaces of memdb. Its arguments are encoded keys.
-type indexer[T any] struct{ Key func(*T) Key }
+// indexer implements the index interfaces of memdb.
+type indexer[T any] struct {
+	arguments
+	Key func(*T) Key
+}
 
 // FromObject implements memdb.SingleIndexer.
 func (ix *indexer[T]) FromObject(row any) (bool, []byte, error) {
@@ -181,8 +194,26 @@ func (ix *indexer[T]) FromObject(row any) (bool, []byte, error) {
 	return k != nil, k, nil
 }
 
+// multiIndexer implements the index interfaces of memdb for rows with several keys.
+type multiIndexer[T any] struct {
+	arguments
+	Keys func(*T) []Key
+}
+
+// FromObject implements memdb.MultiIndexer.
+func (ix *multiIndexer[T]) FromObject(row any) (bool, [][]byte, error) {
+	var out [][]byte
+	for _, k := range ix.Keys(row.(*T)) {
+		out = append(out, k)
+	}
+	return len(out) > 0, out, nil
+}
+
+// arguments are those of the reads of an index: one encoded key.
+type arguments struct{}
+
 // FromArgs implements memdb.Indexer.
-func (ix *indexer[T]) FromArgs(args ...any) ([]byte, error) {
+func (arguments) FromArgs(args ...any) ([]byte, error) {
 	if len(args) == 1 {
 		if k, ok := args[0].(Key); ok {
 			return k, nil
@@ -192,4 +223,4 @@ func (ix *indexer[T]) FromArgs(args ...any) ([]byte, error) {
 }
 
 // PrefixFromArgs implements memdb.PrefixIndexer.
-func (ix *indexer[T]) PrefixFromArgs(args ...any) ([]byte, error) { return ix.FromArgs(args...) }
+func (a arguments) PrefixFromArgs(args ...any) ([]byte, error) { return a.FromArgs(args...) }

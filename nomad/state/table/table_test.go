@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/go-memdb"
 
@@ -29,6 +30,11 @@ var cities = &table.Table[city]{
 			return nil
 		}
 		return table.KeyOf().Number(c.size)
+	}}, {Name: "letter", Keys: func(c *city) (out []table.Key) {
+		for _, letter := range slices.Compact(slices.Sorted(slices.Values(strings.Split(c.name, "")))) {
+			out = append(out, table.KeyOf(letter))
+		}
+		return out
 	}}},
 }
 
@@ -71,6 +77,7 @@ func TestReads(t *testing.T) {
 		"by":       {names(cities.By(tx, nil, table.Primary, table.KeyOf("de"))), "berlin bonn"},
 		"prefixed": {names(cities.Prefixed(tx, nil, table.Primary, table.PrefixOf("de"))), "berlin bonn x"},
 		"reversed": {names(cities.Reversed(tx, nil, table.Primary, table.KeyOf("de"))), "bonn berlin"},
+		"several":  {names(cities.By(tx, nil, "letter", table.KeyOf("n"))), "wien berlin bonn"},
 		"from":     {names(cities.From(tx, "size", table.KeyOf().Number(4))), "wien berlin"},
 	} {
 		if c.got != c.want {
@@ -79,6 +86,36 @@ func TestReads(t *testing.T) {
 	}
 	if cities.Get(tx, nil, table.KeyOf("de", "b")) != nil || cities.Get(tx, nil, table.KeyOf("de", "bonn")) == nil {
 		t.Error("Get() does not compare complete keys")
+	}
+}
+
+// TestKeys checks that a row is found by each of its keys, and no longer by those that it lost.
+func TestKeys(t *testing.T) {
+	d := newDB()
+	with := func(letter string) string {
+		tx, _ := d.View()
+		return names(cities.By(tx, nil, "letter", table.KeyOf(letter)))
+	}
+	put(t, d, 7, &city{"a", "xy", 1}, &city{"b", "yz", 1}, &city{"c", "", 1})
+	if got := []string{with("x"), with("y"), with("z")}; !slices.Equal(got, []string{"xy", "xy yz", "yz"}) {
+		t.Errorf("cities by letter: %q", got)
+	}
+	tx, _ := d.View()
+	ws := memdb.NewWatchSet()
+	cities.By(tx, ws, "letter", table.KeyOf("z"))
+	if err := d.Write(8, func(tx *table.Txn) error {
+		cities.Delete(tx, cities.Get(tx, nil, table.KeyOf("b", "yz")))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := []string{with("x"), with("y"), with("z")}; !slices.Equal(got, []string{"xy", "xy", ""}) {
+		t.Errorf("cities by letter: %q", got)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := ws.WatchCtx(ctx); err != nil {
+		t.Errorf("the watch of a key did not fire: %v", err)
 	}
 }
 
