@@ -65,6 +65,12 @@ type Request interface {
 	MarkForwarded()
 }
 
+// ServerCall is a request between servers, or of a server to a node. Its token is that of the calling server.
+type ServerCall interface {
+	Request
+	Caller() *message.NodeCall
+}
+
 // Call is one running call, as seen by its handler.
 type Call struct {
 	// Method is the method's name.

@@ -59,10 +59,7 @@ type Cluster interface {
 }
 
 // ServerCall is a request between servers. Its token is that of the calling server.
-type ServerCall interface {
-	rpc.Request
-	Caller() *message.NodeCall
-}
+type ServerCall = rpc.ServerCall
 
 // Peers calls the other servers of the region.
 type Peers interface {

@@ -43,6 +43,8 @@ func ServerName(method string) string {
 		service = "Client"
 	case "Allocations": // a stream to a task
 		service = "Alloc"
+	case "ClientCSI":
+		service, name = ofPlugin(service, name)
 	}
 	return snake(service) + "." + methodName(name)
 }
@@ -64,7 +66,26 @@ func clientName(method string) string {
 	if service == "ClientAllocations" { // requests of the agent in the same process
 		service = "Allocations"
 	}
+	switch method {
+	case "CSI.ControllerAttachVolume":
+		return "csi_controller.publish_volume"
+	case "CSI.ControllerDetachVolume":
+		return "csi_controller.unpublish_volume"
+	}
+	if service == "CSI" {
+		service, name = ofPlugin(service, name)
+	}
 	return snake(service) + "." + methodName(name)
+}
+
+// ofPlugin returns the service and the method of a call of a CSI plugin: the type of the plugin is part of the service.
+func ofPlugin(service, method string) (kind, name string) {
+	for _, kind := range []string{"Controller", "Node"} {
+		if name, ok := strings.CutPrefix(method, kind); ok {
+			return service + kind, name
+		}
+	}
+	return service, method
 }
 
 // endpoint returns the service of a method in the label of the call rates.

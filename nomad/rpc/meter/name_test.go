@@ -12,6 +12,9 @@ func TestNames(t *testing.T) {
 		"ACL.WhoAmI":            "acl.whoami",
 		"ACL.OIDCAuthURL":       "acl.oidc_auth_url",
 		"System.GarbageCollect": "system.garbage_collect",
+
+		"ClientCSI.ControllerAttachVolume": "client_csi_controller.attach_volume",
+		"ClientCSI.NodeDetachVolume":       "client_csi_node.detach_volume",
 	} {
 		if got := ServerName(method); got != want {
 			t.Errorf("ServerName(%q) = %s, want %s", method, got, want)
@@ -21,6 +24,11 @@ func TestNames(t *testing.T) {
 		"Allocations.Exec":        "allocations.exec",
 		"ClientAllocations.Stats": "allocations.stats",
 		"FileSystem.Logs":         "file_system.logs",
+
+		"CSI.ControllerAttachVolume":   "csi_controller.publish_volume",
+		"CSI.ControllerDetachVolume":   "csi_controller.unpublish_volume",
+		"CSI.ControllerValidateVolume": "csi_controller.validate_volume",
+		"CSI.NodeDetachVolume":         "csi_node.detach_volume",
 	} {
 		if got := clientName(method); got != want {
 			t.Errorf("clientName(%q) = %s, want %s", method, got, want)
