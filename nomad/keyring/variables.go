@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// ErrUndecryptable means that a variable is not the output of its key.
-var ErrUndecryptable = errors.New("variable cannot be decrypted: its data is corrupt or belongs to another key")
+// ErrUndecryptable means that data is not the output of its key.
+var ErrUndecryptable = errors.New("data cannot be decrypted: it is corrupt or belongs to another key")
 
 // boxes holds the data encryption keys of open root keys as functions, so that they cannot be
 // printed.
@@ -88,7 +88,7 @@ func (b *boxes) get(kid string) (box, bool) {
 func (r *Ring) Encrypt(ctx context.Context, kid string, text []byte) ([]byte, error) {
 	found, err := r.box(ctx, kid)
 	if err != nil {
-		return nil, fmt.Errorf("encrypt a variable: %w", err)
+		return nil, fmt.Errorf("encrypt with root key %s: %w", kid, err)
 	}
 	return found.seal(text), nil
 }
@@ -97,7 +97,7 @@ func (r *Ring) Encrypt(ctx context.Context, kid string, text []byte) ([]byte, er
 func (r *Ring) Decrypt(ctx context.Context, kid string, data []byte) ([]byte, error) {
 	found, err := r.box(ctx, kid)
 	if err != nil {
-		return nil, fmt.Errorf("decrypt a variable: %w", err)
+		return nil, fmt.Errorf("decrypt with root key %s: %w", kid, err)
 	}
 	text, err := found.open(data)
 	if err != nil {
