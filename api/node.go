@@ -41,6 +41,15 @@ func (n *Nodes) Allocations(nodeID string, q *QueryOptions) ([]*Allocation, *Que
 	return get[[]*Allocation](n.client, nodePath(nodeID, "/allocations"), q)
 }
 
+// CSIVolumes lists the CSI volumes of the allocations of a node, the newest first.
+func (n *Nodes) CSIVolumes(nodeID string, q *QueryOptions) ([]*CSIVolumeListStub, error) {
+	if nodeID == "" {
+		return nil, missing("node ID")
+	}
+	list, _, err := n.client.CSIVolumes().List(q.with(map[string]string{"node_id": nodeID}))
+	return list, err
+}
+
 // Stats returns the current resource usage of a node's host. An empty ID means the node of
 // the agent.
 func (n *Nodes) Stats(nodeID string, q *QueryOptions) (*HostStats, error) {
