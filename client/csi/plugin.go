@@ -1,0 +1,166 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/hashicorp/go-metrics"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	wait "github.com/open-nomad/open-nomad/internal/backoff"
+)
+
+// The time limits of calls, with their repetitions.
+const (
+	probeLimit    = 5 * time.Second  // Probe and Info
+	describeLimit = 30 * time.Second // other calls about the plugin
+	callLimit     = 2 * time.Minute  // calls about volumes and snapshots
+)
+
+// The repetitions of calls about volumes and snapshots.
+const (
+	maxRetries = 3
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = time.Second
+)
+
+// The limits of a connection.
+const (
+	maxAnswer = 4 << 20
+	maxHeader = 64 << 10
+	window    = 256 << 10 // bytes that the plugin may send before they are read
+	dialLimit = 5 * time.Second
+	reconnect = 5 * time.Second
+)
+
+// Plugin is a connection to a plugin. Its methods may be called concurrently. A plugin that was restarted is connected again
+// by the next call.
+type Plugin struct {
+	socket     Socket
+	conn       *grpc.ClientConn
+	identity   spec.IdentityClient
+	controller spec.ControllerClient
+	node       spec.NodeClient
+}
+
+// Dial connects to a plugin. It fails if the socket does not exist or nobody listens on it. It does not call the plugin.
+func Dial(ctx context.Context, s Socket) (*Plugin, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialLimit)
+	defer cancel()
+	first, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := &dialer{socket: s, first: first}
+	conn, err := grpc.NewClient("passthrough:///csi", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithAuthority("localhost"), grpc.WithContextDialer(d.dial), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(), grpc.WithMaxHeaderListSize(maxHeader),
+		grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: dialLimit, Backoff: backoff.Config{
+			BaseDelay: firstRetry, Multiplier: 2, MaxDelay: reconnect}}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer), grpc.ForceCodecV2(newCodec())))
+	if err != nil {
+		first.Close()
+		return nil, fmt.Errorf("connect to plugin at %s: %w", s, err)
+	}
+	conn.Connect()
+	return &Plugin{socket: s, conn: conn, identity: spec.NewIdentityClient(conn), controller: spec.NewControllerClient(conn),
+		node: spec.NewNodeClient(conn)}, nil
+}
+
+// Close ends the connection and the calls on it.
+func (p *Plugin) Close() error { return p.conn.Close() }
+
+// dialer connects to a socket. The first connection is already made.
+type dialer struct {
+	socket Socket
+
+	mu    sync.Mutex
+	first net.Conn
+}
+
+func (d *dialer) dial(ctx context.Context, _ string) (net.Conn, error) {
+	d.mu.Lock()
+	first := d.first
+	d.first = nil
+	d.mu.Unlock()
+	if first != nil {
+		return first, nil
+	}
+	return d.socket.connect(ctx)
+}
+
+// call describes a call for its limits, its errors and its metric.
+type call struct {
+	name    string // the method of the CSI specification
+	service service
+	metric  string // "" for calls without one
+	limit   time.Duration
+	retries int
+	texts   texts
+	subject subject
+	hidden  hidden
+}
+
+// change returns the description of a call about volumes or snapshots.
+func change(s service, name, metric string) call {
+	return call{name: name, service: s, metric: metric, limit: callLimit, retries: maxRetries}
+}
+
+// do runs a call within its limits and converts its error.
+func (p *Plugin) do(ctx context.Context, c call, run func(ctx context.Context) error) error {
+	if c.metric != "" {
+		defer metrics.MeasureSince([]string{"client", string(c.service.metrics), c.metric}, time.Now())
+	}
+	limited, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
+	pause := wait.Backoff{Min: firstRetry, Max: lastRetry}
+	var err error
+	for attempt := 0; ; attempt++ {
+		err = run(limited)
+		if err == nil || attempt == c.retries || !repeatable(err) || pause.Wait(limited) != nil {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return &Error{Code: status.FromContextError(ctx.Err()).Code(), text: fmt.Sprintf("call %s of the plugin: %v", c.name, ctx.Err()),
+			cause: ctx.Err()}
+	case limited.Err() != nil:
+		return &Error{Code: codes.DeadlineExceeded, text: fmt.Sprintf("the plugin did not answer %s within %s", c.name, c.limit),
+			cause: limited.Err()}
+	}
+	var invalid *invalidAnswer
+	if errors.As(err, &invalid) {
+		return &Error{Code: codes.DataLoss, text: c.hidden.redact(fmt.Sprintf("invalid answer of the plugin to %s: %v", c.name, err))}
+	}
+	return c.failure(err)
+}
+
+// repeatable reports whether a call may succeed if it is repeated at once.
+func repeatable(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable:
+		return true
+	case codes.ResourceExhausted:
+		return !tooLarge(err)
+	}
+	return false
+}
+
+// tooLarge reports whether the client has refused an answer for its size. gRPC has no other sign of it than the text.
+func tooLarge(err error) bool {
+	return status.Code(err) == codes.ResourceExhausted && strings.HasPrefix(status.Convert(err).Message(), "grpc: received message larger than max")
+}
