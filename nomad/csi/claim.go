@@ -78,6 +78,33 @@ func (s ClaimState) Next(by ClaimEvent) (ClaimState, error) {
 	return to, nil
 }
 
+// claimEvents has every event of a claim.
+var claimEvents = []ClaimEvent{EventEnd, EventNodeDetach, EventControllerDetach}
+
+// Reaches reports whether one event moves a claim to the state. It does not if the claim has this state already or had it
+// before: a step may be repeated. Any other state is an error.
+func (s ClaimState) Reaches(to ClaimState) (bool, error) {
+	if s == to || to.precedes(s) {
+		return false, nil
+	}
+	for _, by := range claimEvents {
+		if next, ok := claimMoves[claimEdge{s, by}]; ok && next == to {
+			return true, nil
+		}
+	}
+	return false, fmt.Errorf("a claim that is %s cannot become %s", s, to)
+}
+
+// precedes reports whether a claim in the state s can reach the other state. No moves form a cycle.
+func (s ClaimState) precedes(other ClaimState) bool {
+	for _, by := range claimEvents {
+		if next, ok := claimMoves[claimEdge{s, by}]; ok && (next == other || next.precedes(other)) {
+			return true
+		}
+	}
+	return false
+}
+
 // Claim is the use of a volume by an allocation.
 type Claim struct {
 	AllocationID   string

@@ -32,6 +32,8 @@ const (
 	TableVariablesQuota = "variables_quota"
 	TableHostVolumes    = "host_volumes"
 	TableVolumeClaims   = "task_volume"
+	TableCSIVolumes     = "csi_volumes"
+	TableCSIPlugins     = "csi_plugins"
 	TableQuotas         = "quotas"         // not in Nomad 2.0
 	TableQuotaUsage     = "quota_usage"    // not in Nomad 2.0
 	TableDriverSchemas  = "driver_schemas" // not in Nomad 2.0
@@ -58,6 +60,7 @@ func schema() *memdb.DBSchema {
 		variables.Schema(), variableQuotas.Schema(), aclPolicies.Schema(), aclTokens.Schema(), aclRoles.Schema(), aclAuthMethods.Schema(),
 		aclBindingRules.Schema(), oneTimeTokens.Schema(), quotas.Schema(), quotaUsages.Schema(), driverSchemas.Schema(), foreign.Schema(),
 		registrations.Schema(), hostVolumes.Schema(), volumeClaims.Schema(),
+		csiVolumes.Schema(), csiPlugins.Schema(),
 	}
 	s := &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{}}
 	for _, t := range all {
