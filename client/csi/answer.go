@@ -8,7 +8,6 @@ import (
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 
-	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -106,6 +105,3 @@ func topologies(list []*spec.Topology) ([]*nomad.CSITopology, error) {
 	}
 	return out, nil
 }
-
-// shownText returns a plugin's text for people: shortened, on one line, without hidden values.
-func shownText(h hidden, text string) string { return untrusted.Line(h.redact(text), maxText) }

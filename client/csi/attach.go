@@ -36,8 +36,9 @@ func (p *Plugin) AttachVolume(ctx context.Context, req *message.ClientCSIControl
 	if err != nil {
 		return nil, err
 	}
-	c := change(controllerService, "ControllerPublishVolume", "publish_volume")
-	c.texts, c.subject, c.hidden = attachTexts, subject{req.VolumeID, req.ClientCSINodeID}, hide(req.Secrets, options)
+	c := change(controllerService, "ControllerPublishVolume")
+	c.texts, c.subject = attachTexts, subject{req.VolumeID, req.ClientCSINodeID}
+	c.hide(req.Secrets, options)
 	out := new(message.ClientCSIControllerAttachVolumeResponse)
 	return out, p.do(ctx, c, func(ctx context.Context) error {
 		answer, err := p.controller.ControllerPublishVolume(ctx, &spec.ControllerPublishVolumeRequest{VolumeId: req.VolumeID,
@@ -59,8 +60,8 @@ func (p *Plugin) DetachVolume(ctx context.Context, req *message.ClientCSIControl
 	if req.ClientCSINodeID == "" {
 		return nil, errNoNode // for the plugin, it would mean all nodes
 	}
-	c := change(controllerService, "ControllerUnpublishVolume", "unpublish_volume")
-	c.hidden = hide(req.Secrets, nil)
+	c := change(controllerService, "ControllerUnpublishVolume")
+	c.hide(req.Secrets, nil)
 	err := p.do(ctx, c, func(ctx context.Context) error {
 		_, err := p.controller.ControllerUnpublishVolume(ctx, &spec.ControllerUnpublishVolumeRequest{VolumeId: req.VolumeID,
 			NodeId: req.ClientCSINodeID, Secrets: req.Secrets})

@@ -1,6 +1,10 @@
 package csi
 
-import "google.golang.org/protobuf/encoding/protowire"
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/open-nomad/open-nomad/internal/untrusted"
+)
 
 // The fields of the condition of a volume, which version 1.13 of the specification has removed. Plugins of earlier versions
 // still send it in the lists of volumes.
@@ -25,7 +29,7 @@ func condition(unknown []byte) (abnormal bool, text string) {
 			}
 		})
 	})
-	return abnormal, shownText(nil, text)
+	return abnormal, untrusted.Line(text, maxText)
 }
 
 // eachField calls visit for each field of an encoded message that has bytes or a number. It ends at the first damaged field.

@@ -13,7 +13,8 @@
 //     that exceeds them fails its call; other calls go on (codec.go).
 //   - Strings, maps, lists and numbers of answers are checked. A volume without an ID, or the snapshot of another volume, is an
 //     error (answer.go).
-//   - The texts of errors are shortened. Values of secrets and mount flags of the request are replaced in them (redact.go).
+//   - The texts of errors are shortened. csi.Hide of package nomad/csi replaces the values of secrets and the mount flags of the
+//     request in them.
 //
 // A call is repeated at most three times if the plugin is not available or its resources are exhausted.
 //

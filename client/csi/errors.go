@@ -37,13 +37,12 @@ func Code(err error) codes.Code {
 	return codes.Unknown
 }
 
-// service is a service of a plugin.
-type service struct{ name, metrics string }
+// service is a service of a plugin, as texts name it. "" is the service Identity.
+type service string
 
-var (
-	identityService   = service{"", ""}
-	controllerService = service{"controller", "csi_controller"}
-	nodeService       = service{"node", "csi_node"}
+const (
+	controllerService service = "controller"
+	nodeService       service = "node"
 )
 
 // subject is what the texts of a call name.
@@ -101,13 +100,13 @@ var (
 // failure converts the error of a call. The redacted answer of the plugin is the end of its text.
 func (c *call) failure(err error) *Error {
 	st := status.Convert(err)
-	text := fmt.Sprintf("rpc error: code = %s desc = %s", st.Code(), untrusted.Line(c.hidden.redact(st.Message()), maxText))
+	text := fmt.Sprintf("rpc error: code = %s desc = %s", st.Code(), c.shown(st.Message()))
 	format, known := c.texts[st.Code()]
 	switch {
 	case tooLarge(err):
 		text = fmt.Sprintf("the answer of the plugin to %s is larger than %d MiB", c.name, maxAnswer>>20)
-	case st.Code() == codes.Internal && c.service.name != "":
-		text = c.service.name + " plugin returned an internal error, check the plugin allocation logs for more information: " + text
+	case st.Code() == codes.Internal && c.service != "":
+		text = string(c.service) + " plugin returned an internal error, check the plugin allocation logs for more information: " + text
 	case known:
 		text = fmt.Sprintf(format+": %[3]s", short(c.subject.volume), short(c.subject.other), text)
 	}

@@ -37,8 +37,9 @@ func (p *Plugin) NodeStage(ctx context.Context, req *NodeRequest) error {
 	if err != nil {
 		return err
 	}
-	c := change(nodeService, "NodeStageVolume", "")
-	c.texts, c.subject, c.hidden = stageTexts, subject{req.VolumeID, req.Staging}, hide(req.Secrets, req.Options)
+	c := change(nodeService, "NodeStageVolume")
+	c.texts, c.subject = stageTexts, subject{req.VolumeID, req.Staging}
+	c.hide(req.Secrets, req.Options)
 	return p.do(ctx, c, func(ctx context.Context) error {
 		_, err := p.node.NodeStageVolume(ctx, &spec.NodeStageVolumeRequest{VolumeId: req.VolumeID, PublishContext: req.PublishContext,
 			StagingTargetPath: req.Staging, VolumeCapability: able, Secrets: req.Secrets, VolumeContext: req.VolumeContext})
@@ -55,8 +56,9 @@ func (p *Plugin) NodePublish(ctx context.Context, req *NodeRequest) error {
 	if err != nil {
 		return err
 	}
-	c := change(nodeService, "NodePublishVolume", "")
-	c.texts, c.subject, c.hidden = publishTexts, subject{req.VolumeID, req.Target}, hide(req.Secrets, req.Options)
+	c := change(nodeService, "NodePublishVolume")
+	c.texts, c.subject = publishTexts, subject{req.VolumeID, req.Target}
+	c.hide(req.Secrets, req.Options)
 	return p.do(ctx, c, func(ctx context.Context) error {
 		_, err := p.node.NodePublishVolume(ctx, &spec.NodePublishVolumeRequest{VolumeId: req.VolumeID, PublishContext: req.PublishContext,
 			StagingTargetPath: req.Staging, TargetPath: req.Target, VolumeCapability: able, Readonly: req.ReadOnly,
@@ -70,7 +72,7 @@ func (p *Plugin) NodeUnpublish(ctx context.Context, volume, target string) error
 	if err := required(volume, target); err != nil {
 		return err
 	}
-	return unlessGone(p.do(ctx, change(nodeService, "NodeUnpublishVolume", "detach_volume"), func(ctx context.Context) error {
+	return unlessGone(p.do(ctx, change(nodeService, "NodeUnpublishVolume"), func(ctx context.Context) error {
 		_, err := p.node.NodeUnpublishVolume(ctx, &spec.NodeUnpublishVolumeRequest{VolumeId: volume, TargetPath: target})
 		return err
 	}))
@@ -81,7 +83,7 @@ func (p *Plugin) NodeUnstage(ctx context.Context, volume, staging string) error 
 	if err := required(volume, staging); err != nil {
 		return err
 	}
-	return unlessGone(p.do(ctx, change(nodeService, "NodeUnstageVolume", ""), func(ctx context.Context) error {
+	return unlessGone(p.do(ctx, change(nodeService, "NodeUnstageVolume"), func(ctx context.Context) error {
 		_, err := p.node.NodeUnstageVolume(ctx, &spec.NodeUnstageVolumeRequest{VolumeId: volume, StagingTargetPath: staging})
 		return err
 	}))
@@ -113,8 +115,9 @@ func (p *Plugin) NodeExpand(ctx context.Context, req ExpandRequest) (bytes int64
 			return 0, err
 		}
 	}
-	c := change(nodeService, "NodeExpandVolume", "expand_volume")
-	c.texts, c.subject, c.hidden = nodeExpandTexts, subject{volume: req.Volume}, hide(req.Secrets, req.Options)
+	c := change(nodeService, "NodeExpandVolume")
+	c.texts, c.subject = nodeExpandTexts, subject{volume: req.Volume}
+	c.hide(req.Secrets, req.Options)
 	err = p.do(ctx, c, func(ctx context.Context) error {
 		answer, err := p.node.NodeExpandVolume(ctx, sent)
 		bytes = answer.GetCapacityBytes()

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/hashicorp/go-metrics"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
@@ -18,6 +17,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	wait "github.com/open-nomad/open-nomad/internal/backoff"
+	"github.com/open-nomad/open-nomad/internal/untrusted"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 )
 
 // The time limits of calls, with their repetitions.
@@ -104,24 +106,34 @@ func (d *dialer) dial(ctx context.Context, _ string) (net.Conn, error) {
 type call struct {
 	name    string // the method of the CSI specification
 	service service
-	metric  string // "" for calls without one
 	limit   time.Duration
 	retries int
 	texts   texts
 	subject subject
-	hidden  hidden
+	secrets csi.Secrets
+	flags   []string
 }
 
 // change returns the description of a call about volumes or snapshots.
-func change(s service, name, metric string) call {
-	return call{name: name, service: s, metric: metric, limit: callLimit, retries: maxRetries}
+func change(s service, name string) call {
+	return call{name: name, service: s, limit: callLimit, retries: maxRetries}
+}
+
+// hide sets what the errors of the call must not show.
+func (c *call) hide(secrets csi.Secrets, options *nomad.CSIMountOptions) {
+	c.secrets = secrets
+	if options != nil {
+		c.flags = options.MountFlags
+	}
+}
+
+// shown returns a text of the plugin for people: on one line, shortened, without secrets and mount flags of the request.
+func (c *call) shown(text string) string {
+	return untrusted.Line(csi.Hide(text, c.secrets, c.flags), maxText)
 }
 
 // do runs a call within its limits and converts its error.
 func (p *Plugin) do(ctx context.Context, c call, run func(ctx context.Context) error) error {
-	if c.metric != "" {
-		defer metrics.MeasureSince([]string{"client", string(c.service.metrics), c.metric}, time.Now())
-	}
 	limited, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	pause := wait.Backoff{Min: firstRetry, Max: lastRetry}
@@ -144,7 +156,7 @@ func (p *Plugin) do(ctx context.Context, c call, run func(ctx context.Context) e
 	}
 	var invalid *invalidAnswer
 	if errors.As(err, &invalid) {
-		return &Error{Code: codes.DataLoss, text: c.hidden.redact(fmt.Sprintf("invalid answer of the plugin to %s: %v", c.name, err))}
+		return &Error{Code: codes.DataLoss, text: c.shown(fmt.Sprintf("invalid answer of the plugin to %s: %v", c.name, err))}
 	}
 	return c.failure(err)
 }

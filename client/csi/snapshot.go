@@ -20,8 +20,9 @@ func (p *Plugin) CreateSnapshot(ctx context.Context, req *message.ClientCSIContr
 	if req.Name == "" {
 		return nil, errors.New("missing Name")
 	}
-	c := change(controllerService, "CreateSnapshot", "create_snapshot")
-	c.texts, c.subject, c.hidden = createSnapshotTexts, subject{req.Name, req.ExternalSourceVolumeID}, hide(req.Secrets, nil)
+	c := change(controllerService, "CreateSnapshot")
+	c.texts, c.subject = createSnapshotTexts, subject{req.Name, req.ExternalSourceVolumeID}
+	c.hide(req.Secrets, nil)
 	out := new(message.ClientCSIControllerCreateSnapshotResponse)
 	return out, p.do(ctx, c, func(ctx context.Context) error {
 		answer, err := p.controller.CreateSnapshot(ctx, &spec.CreateSnapshotRequest{SourceVolumeId: req.ExternalSourceVolumeID,
@@ -57,8 +58,9 @@ func (p *Plugin) DeleteSnapshot(ctx context.Context, req *message.ClientCSIContr
 	if req.ID == "" {
 		return nil, errors.New("missing snapshot ID")
 	}
-	c := change(controllerService, "DeleteSnapshot", "delete_snapshot")
-	c.texts, c.subject, c.hidden = deleteSnapshotTexts, subject{volume: req.ID}, hide(req.Secrets, nil)
+	c := change(controllerService, "DeleteSnapshot")
+	c.texts, c.subject = deleteSnapshotTexts, subject{volume: req.ID}
+	c.hide(req.Secrets, nil)
 	return new(message.ClientCSIControllerDeleteSnapshotResponse), p.do(ctx, c, func(ctx context.Context) error {
 		_, err := p.controller.DeleteSnapshot(ctx, &spec.DeleteSnapshotRequest{SnapshotId: req.ID, Secrets: req.Secrets})
 		return err
@@ -68,8 +70,8 @@ func (p *Plugin) DeleteSnapshot(ctx context.Context, req *message.ClientCSIContr
 // ListSnapshots returns a page of the snapshots of the storage system.
 func (p *Plugin) ListSnapshots(ctx context.Context, req *message.ClientCSIControllerListSnapshotsRequest,
 ) (*message.ClientCSIControllerListSnapshotsResponse, error) {
-	c := change(controllerService, "ListSnapshots", "list_snapshots")
-	c.hidden = hide(req.Secrets, nil)
+	c := change(controllerService, "ListSnapshots")
+	c.hide(req.Secrets, nil)
 	out := new(message.ClientCSIControllerListSnapshotsResponse)
 	return out, p.do(ctx, c, func(ctx context.Context) error {
 		answer, err := p.controller.ListSnapshots(ctx, &spec.ListSnapshotsRequest{MaxEntries: req.MaxEntries,

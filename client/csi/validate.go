@@ -30,8 +30,9 @@ func (p *Plugin) ValidateVolume(ctx context.Context, req *message.ClientCSIContr
 	if err != nil {
 		return nil, err
 	}
-	c := change(controllerService, "ValidateVolumeCapabilities", "validate_volume")
-	c.texts, c.subject, c.hidden = validateTexts, subject{volume: req.VolumeID}, hide(req.Secrets, req.MountOptions)
+	c := change(controllerService, "ValidateVolumeCapabilities")
+	c.texts, c.subject = validateTexts, subject{volume: req.VolumeID}
+	c.hide(req.Secrets, req.MountOptions)
 	var confirmed []*spec.VolumeCapability
 	err = p.do(ctx, c, func(ctx context.Context) error {
 		answer, err := p.controller.ValidateVolumeCapabilities(ctx, &spec.ValidateVolumeCapabilitiesRequest{VolumeId: req.VolumeID,
@@ -76,7 +77,7 @@ func (c *call) mismatch(want, got *spec.VolumeCapability) string {
 	case mount == nil:
 		return ""
 	case mount.GetFsType() != confirmed.GetFsType():
-		return fmt.Sprintf("requested filesystem type %s, got %s", short(mount.GetFsType()), shownText(c.hidden, confirmed.GetFsType()))
+		return fmt.Sprintf("requested filesystem type %s, got %s", short(mount.GetFsType()), c.shown(confirmed.GetFsType()))
 	case !sameFlags(mount.GetMountFlags(), confirmed.GetMountFlags()):
 		return "requested mount flags did not match available capabilities"
 	}

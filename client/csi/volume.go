@@ -24,8 +24,9 @@ func (p *Plugin) CreateVolume(ctx context.Context, req *message.ClientCSIControl
 	if err != nil {
 		return nil, err
 	}
-	c := change(controllerService, "CreateVolume", "create_volume")
-	c.texts, c.hidden = createTexts, hide(req.Secrets, req.MountOptions)
+	c := change(controllerService, "CreateVolume")
+	c.texts = createTexts
+	c.hide(req.Secrets, req.MountOptions)
 	c.subject = subject{req.Name, cmp.Or(req.SnapshotID, req.CloneID)}
 	out := new(message.ClientCSIControllerCreateVolumeResponse)
 	return out, p.do(ctx, c, func(ctx context.Context) error {
@@ -113,8 +114,9 @@ func (p *Plugin) DeleteVolume(ctx context.Context, req *message.ClientCSIControl
 	if req.ExternalVolumeID == "" {
 		return nil, errNoVolume
 	}
-	c := change(controllerService, "DeleteVolume", "delete_volume")
-	c.texts, c.subject, c.hidden = deleteTexts, subject{volume: req.ExternalVolumeID}, hide(req.Secrets, nil)
+	c := change(controllerService, "DeleteVolume")
+	c.texts, c.subject = deleteTexts, subject{volume: req.ExternalVolumeID}
+	c.hide(req.Secrets, nil)
 	return new(message.ClientCSIControllerDeleteVolumeResponse), p.do(ctx, c, func(ctx context.Context) error {
 		_, err := p.controller.DeleteVolume(ctx, &spec.DeleteVolumeRequest{VolumeId: req.ExternalVolumeID, Secrets: req.Secrets})
 		return err
@@ -130,8 +132,9 @@ func (p *Plugin) ExpandVolume(ctx context.Context, req *message.ClientCSIControl
 	if req.CapacityRange == nil {
 		return nil, errors.New("missing capacity range")
 	}
-	c := change(controllerService, "ControllerExpandVolume", "expand_volume")
-	c.texts, c.subject, c.hidden = expandTexts, subject{volume: req.ExternalVolumeID}, hide(req.Secrets, nil)
+	c := change(controllerService, "ControllerExpandVolume")
+	c.texts, c.subject = expandTexts, subject{volume: req.ExternalVolumeID}
+	c.hide(req.Secrets, nil)
 	out := new(message.ClientCSIControllerExpandVolumeResponse)
 	return out, p.do(ctx, c, func(ctx context.Context) error {
 		answer, err := p.controller.ControllerExpandVolume(ctx, &spec.ControllerExpandVolumeRequest{VolumeId: req.ExternalVolumeID,
@@ -145,7 +148,7 @@ func (p *Plugin) ExpandVolume(ctx context.Context, req *message.ClientCSIControl
 func (p *Plugin) ListVolumes(ctx context.Context, req *message.ClientCSIControllerListVolumesRequest,
 ) (*message.ClientCSIControllerListVolumesResponse, error) {
 	out := new(message.ClientCSIControllerListVolumesResponse)
-	return out, p.do(ctx, change(controllerService, "ListVolumes", "list_volumes"), func(ctx context.Context) error {
+	return out, p.do(ctx, change(controllerService, "ListVolumes"), func(ctx context.Context) error {
 		answer, err := p.controller.ListVolumes(ctx, &spec.ListVolumesRequest{MaxEntries: req.MaxEntries, StartingToken: req.StartingToken})
 		if err != nil {
 			return err

@@ -20,7 +20,14 @@ func TestHide(t *testing.T) {
 		"a short secret":                 {"login failed", csi.Secrets{"p": "in"}, nil, "login failed"},
 		"a flag":                         {"mount -o username=bob", nil, []string{"username=bob"}, "mount -o [REDACTED]"},
 		"the value of a flag":            {"user bob", nil, []string{"username=bob"}, "user [REDACTED]"},
-		"a flag without value":           {"mount -o noatime,ro", nil, []string{"noatime", "ro"}, "mount -o [REDACTED],ro"},
+		"a flag without value":           {"mount -o noatime,ro", nil, []string{"noatime", "ro"}, "mount -o [REDACTED],[REDACTED]"},
+		"a short flag in a word":         {"error: ro", nil, []string{"ro"}, "error: [REDACTED]"},
+		"a short flag twice in a word":   {"roro ro", nil, []string{"ro"}, "roro [REDACTED]"},
+		"flags in one string":            {"password hunter2", nil, []string{"username=bob,password=hunter2"}, "password [REDACTED]"},
+		"a line of a key":                {"bad key MIIEowIBAAKC", csi.Secrets{"k": "-----BEGIN\nMIIEowIBAAKC\n"}, nil, "bad key [REDACTED]"},
+		"a quoted secret":                {`login with "a\"b\nc"`, csi.Secrets{"p": "a\"b\nc"}, nil, `login with "[REDACTED]"`},
+		"an escaped secret":              {"GET /?p=hunter+2%26", csi.Secrets{"p": "hunter 2&"}, nil, "GET /?p=[REDACTED]"},
+		"an encoded secret":              {"Basic aHVudGVyMg==", csi.Secrets{"p": "hunter2"}, nil, "Basic [REDACTED]"},
 		"a secret that contains another": {"hunter22", csi.Secrets{"a": "hunter", "b": "hunter22"}, nil, "[REDACTED]"},
 	} {
 		if got := csi.Hide(c.text, c.secrets, c.flags); got != c.want {
