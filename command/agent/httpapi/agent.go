@@ -58,8 +58,8 @@ func clusterRoutes() []web.Route {
 func (s *Server) rpcRoutes() []web.Route {
 	return slices.Concat(s.jobRoutes(), s.scalingRoutes(), nodeRoutes(), allocRoutes(), s.clientRoutes(), pauseRoutes(), s.fsRoutes(),
 		s.execRoutes(), s.diskRoutes(), clusterRoutes(), s.snapshotRoutes(), profileRoutes(), eventRoutes(), s.autopilotRoutes(),
-		rootKeyRoutes(), variableRoutes(), serviceRoutes(), aclapi.Routes(), quotaRoutes(), volumeRoutes(), searchRoutes(), rebalanceRoutes(),
-		spiffeRoutes(), vaultRoutes())
+		rootKeyRoutes(), variableRoutes(), serviceRoutes(), aclapi.Routes(), quotaRoutes(), volumeRoutes(), csiRoutes(), searchRoutes(),
+		rebalanceRoutes(), spiffeRoutes(), vaultRoutes())
 }
 
 func (s *Server) agentSelf(r *web.Request) (any, error) { return s.cfg.Agent.Self(), nil }

@@ -117,37 +117,3 @@ func TestAgentRoutesAskForRights(t *testing.T) {
 		t.Error("an agent that cannot authenticate callers admits everybody")
 	}
 }
-
-// Routes of absent features check the right of the real route, and name the feature only to callers
-// with that right. They do not read the body.
-func TestAbsentRoutesAskForRights(t *testing.T) {
-	s := newTestServer(t, 0)
-	allowed := policies{text: map[string]string{
-		"submit": `namespace "default" { capabilities = ["submit-job"] }`, "read": `namespace "default" { policy = "read" }`,
-		"elsewhere": `namespace "other" { policy = "write" }`, "operator": "agent { policy = \"write\" }\noperator { policy = \"write\" }",
-		"csi": "namespace \"default\" { capabilities = [\"csi-write-volume\"] }\nplugin { policy = \"read\" }",
-	}}
-	s = changed(s, func(c *Config) { c.Agent, c.ACL, c.Callers = idle{}, true, allowed })
-	for route, may := range map[string]string{
-		"PUT /v1/volume/csi/x/create": "csi all", "DELETE /v1/volume/csi/x": "csi all", "GET /v1/volumes/external": "read all",
-		"GET /v1/volumes/snapshot":  "read all",
-		"POST /v1/volumes/snapshot": "csi all",
-	} {
-		method, path, _ := strings.Cut(route, " ")
-		for _, who := range []string{"", "submit", "read", "elsewhere", "operator", "csi", "mine", "all", "bad"} {
-			w := do(s, method, path, "{", "X-Nomad-Token", who)
-			want := http.StatusForbidden
-			if slices.Contains(strings.Fields(may), who) {
-				want = http.StatusNotImplemented
-			}
-			if w.Code != want {
-				t.Errorf("%q asks for %s: %d %.100s, want %d", who, route, w.Code, w.Body, want)
-			}
-		}
-	}
-	s = changed(s, func(c *Config) { c.ACL = false })
-	if w := do(s, "GET", "/v1/volumes/external", ""); w.Code != http.StatusNotImplemented ||
-		!strings.Contains(w.Body.String(), "CSI volumes: not part of this version") {
-		t.Errorf("without ACLs: %d %s", w.Code, w.Body)
-	}
-}

@@ -90,7 +90,7 @@ func TestExplainRoute(t *testing.T) {
 		{"of the agent", "PUT", "/v1/acl/explain", about("PUT /v1/agent/reload"), 200, "|agent/write/|"},
 		{"for everybody", "PUT", "/v1/acl/explain", about("GET /v1/agent/health"), 400, "requires no right"},
 		{"no route", "PUT", "/v1/acl/explain", about("GET /v1/nothing"), 400, "unknown route /v1/nothing"},
-		{"absent feature", "PUT", "/v1/acl/explain", about("GET /v1/volumes/external"), 400, "volumes: not part of this version"},
+		{"detach", "PUT", "/v1/acl/explain", about("DELETE /v1/volume/csi/v/detach?node=x&namespace=n"), 200, "CSIVolume.Unpublish|//|n|"},
 		{"CSI volumes", "PUT", "/v1/acl/explain", about("GET /v1/volumes?type=csi&namespace=n"), 200, "CSIVolume.List|"},
 		{"other method", "PUT", "/v1/acl/explain", about("PATCH /v1/jobs"), 400, "accepts GET PUT POST, not PATCH"},
 		{"nothing", "PUT", "/v1/acl/explain", about("GET jobs"), 400, "use a method and a path"},

@@ -100,5 +100,5 @@ func (s *Server) table() []web.Route { return append(s.explainable(), explainRou
 
 // explainable lists the routes whose required rights can be explained: all but the explanation itself.
 func (s *Server) explainable() []web.Route {
-	return slices.Concat(s.rpcRoutes(), s.memberRoutes(), s.agentRoutes(), s.uiRoutes(), laterRoutes(), enterpriseRoutes())
+	return slices.Concat(s.rpcRoutes(), s.memberRoutes(), s.agentRoutes(), s.uiRoutes(), enterpriseRoutes())
 }

@@ -131,7 +131,6 @@ func TestReplies(t *testing.T) {
 		{"namespace of the query", "PUT", "/v1/jobs?namespace=query", `{"Job":{"ID":"a"},"Namespace":"body"}`, 200, `"EvalID":"a/query"`},
 		{"too large", "PUT", "/v1/jobs", `{"Job":{"ID":"` + strings.Repeat("a", 2<<10) + `"}}`, 413, "exceeds 1024 bytes"},
 		{"snapshot of a disk", "GET", "/v1/client/allocation/a/snapshot", "", 400, "this agent is not a client"},
-		{"later feature", "GET", "/v1/plugin/csi/x", "", 501, "CSI plugins: not part of this version"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := do(s, tt.method, tt.path, tt.body)

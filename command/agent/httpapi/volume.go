@@ -12,7 +12,6 @@ func volumeRoutes() []web.Route {
 	get := func(r *web.Request, q *message.HostVolumeGetRequest) error { q.ID = r.Param; return nil }
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/volumes", Handle: listVolumes},
-		{Methods: "GET", Path: "/v1/plugins", Handle: listPlugins},
 		{Methods: "PUT POST", Path: "/v1/volume/host/create",
 			Call: web.Write("HostVolume.Create", web.Body[message.HostVolumeCreateRequest](), web.Full[message.HostVolumeCreateResponse])},
 		{Methods: "PUT POST", Path: "/v1/volume/host/register",
@@ -40,31 +39,10 @@ func listVolumes(r *web.Request) (any, error) {
 			return nil
 		}, func(o *message.HostVolumeListResponse) (any, error) { return o.Volumes, nil })(r)
 	case "", "csi":
-		return web.Read("CSIVolume.List", func(r *web.Request, q *message.CSIVolumeListRequest) error {
-			q.PluginID, q.NodeID = r.Query.Get("plugin_id"), r.Query.Get("node_id")
-			return nil
-		}, func(o *message.CSIVolumeListResponse) (any, error) {
-			if kind == "" {
-				return []struct{}{}, nil
-			}
-			return o.Volumes, nil
-		})(r)
+		return listCSIVolumes(r)
 	default:
 		return nil, apierror.Errorf(404, "unknown volume type %q: use host or csi", kind)
 	}
-}
-
-// listPlugins lists CSI plugins. As in Nomad 2.0, a list without a type is empty, and one of another type has no body.
-func listPlugins(r *web.Request) (any, error) {
-	if kind := r.Query.Get("type"); kind != "" && kind != "csi" {
-		return web.Read("CSIPlugin.List", web.NoFields[message.CSIPluginListRequest], web.Nothing[message.CSIPluginListResponse])(r)
-	}
-	return web.Read("CSIPlugin.List", web.NoFields[message.CSIPluginListRequest], func(o *message.CSIPluginListResponse) (any, error) {
-		if r.Query.Get("type") == "" {
-			return []struct{}{}, nil
-		}
-		return o.Plugins, nil
-	})(r)
 }
 
 func deletedVolume(r *web.Request, q *message.HostVolumeDeleteRequest) (err error) {

@@ -24,11 +24,6 @@ const upstreamTable = "../../../../shared/compat/http.tsv"
 
 // refusedRoutes are the routes of Nomad that this version refuses, and why.
 var refusedRoutes = map[string]string{
-	"POST /v1/volumes": csi, "PUT /v1/volumes": csi, "GET /v1/volumes/external": csi,
-	"GET /v1/volumes/snapshot": csi, "PUT /v1/volumes/snapshot": csi, "POST /v1/volumes/snapshot": csi, "DELETE /v1/volumes/snapshot": csi,
-	"GET /v1/volume/csi/:": csi, "PUT /v1/volume/csi/:": csi, "DELETE /v1/volume/csi/:": csi, "PUT /v1/volume/csi/:/create": csi,
-	"DELETE /v1/volume/csi/:/delete": csi, "DELETE /v1/volume/csi/:/detach": csi,
-	"GET /v1/plugin/csi/:":      csi,
 	"PUT /v1/operator/license":  enterpriseOnly,
 	"GET /v1/sentinel/policies": enterpriseOnly, "GET /v1/sentinel/policy/:": enterpriseOnly,
 	"PUT /v1/sentinel/policy/:": enterpriseOnly, "DELETE /v1/sentinel/policy/:": enterpriseOnly,
@@ -37,10 +32,7 @@ var refusedRoutes = map[string]string{
 	"POST /v1/operator/utilization": enterpriseOnly,
 }
 
-const (
-	csi            = "the storage plugins of CSI are not supported"
-	enterpriseOnly = "Nomad Enterprise only, also in Nomad 2.0"
-)
+const enterpriseOnly = "Nomad Enterprise only, also in Nomad 2.0"
 
 // parameters matches the parameters of a path.
 var parameters = regexp.MustCompile(`:\w+`)
@@ -88,7 +80,7 @@ func wildcard(row string) string {
 func refusing(t *testing.T, s *Server) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
-	for _, row := range slices.Concat(laterRoutes(), enterpriseRoutes(), s.schedulerRoutes()) {
+	for _, row := range append(enterpriseRoutes(), s.schedulerRoutes()...) {
 		for _, method := range strings.Fields(row.Methods + " " + anyMethod(row)) {
 			w := do(s, method, parameters.ReplaceAllString(row.Path, "x"), "{}")
 			if w.Code != http.StatusNotImplemented {

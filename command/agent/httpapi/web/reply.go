@@ -70,7 +70,7 @@ func setReadMeta(h http.Header, m *message.QueryMeta) {
 	h.Set("X-Nomad-KnownLeader", strconv.FormatBool(m.KnownLeader))
 	h.Set("X-Nomad-LastContact", strconv.FormatInt(int64(m.LastContact/time.Millisecond), 10))
 	if m.NextToken != "" {
-		h.Set("X-Nomad-NextToken", pageToken(m.NextToken))
+		h.Set("X-Nomad-NextToken", PageToken(m.NextToken))
 	}
 }
 
