@@ -38,12 +38,14 @@ func (b *Backoff) Next() time.Duration {
 // Wait waits for the next delay. If ctx ends first, it returns the error of ctx.
 func (b *Backoff) Wait(ctx context.Context) error { return Sleep(ctx, b.Next()) }
 
-// WaitJitter waits between half and all of the next delay, so that callers that failed together do not return together.
-// If ctx ends first, it returns the error of ctx.
-func (b *Backoff) WaitJitter(ctx context.Context) error {
+// NextJitter returns between half and all of the next delay, so that callers that failed together do not return together.
+func (b *Backoff) NextJitter() time.Duration {
 	d := b.Next()
-	return Sleep(ctx, d/2+rand.N(d/2+1))
+	return d/2 + rand.N(d/2+1)
 }
+
+// WaitJitter waits for NextJitter. If ctx ends first, it returns the error of ctx.
+func (b *Backoff) WaitJitter(ctx context.Context) error { return Sleep(ctx, b.NextJitter()) }
 
 // Reset makes Min the next delay.
 func (b *Backoff) Reset() { b.last = 0 }
