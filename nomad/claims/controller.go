@@ -1,0 +1,138 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/open-nomad/open-nomad/internal/untrusted"
+	"github.com/open-nomad/open-nomad/nomad/csi"
+	"github.com/open-nomad/open-nomad/nomad/message"
+)
+
+const (
+	// lockWithin limits the wait for another call of the volume, which has a limit too.
+	lockWithin = 3 * time.Minute
+	// openWithin limits the wait for the root key of the secrets.
+	openWithin = 10 * time.Second
+	// maxWaits limits the text of a wait, in bytes.
+	maxWaits = 512
+)
+
+// detachController lets the controller detach the volume from the node, and frees the claim. The lock of the volume is held
+// from the decision to the log entry. So a claim that another allocation takes meanwhile is attached after the detachment.
+func (a *attempt) detachController(ctx context.Context, s *stand) error {
+	limited, cancel := context.WithTimeout(ctx, lockWithin)
+	defer cancel()
+	unlock, err := a.cfg.Plugins.Lock(limited, a.key.namespace, a.key.id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if s = a.read(); s == nil {
+		return nil
+	}
+	needed, err := a.needsController(s)
+	if err != nil {
+		return err
+	}
+	if needed {
+		if err := a.callController(ctx, s); err != nil {
+			return err
+		}
+	}
+	return a.write(ctx, s, change{state: csi.ClaimReadyToFree})
+}
+
+// needsController reports whether the controller must detach the volume from the node.
+func (a *attempt) needsController(s *stand) (bool, error) {
+	switch {
+	case s.plugin == nil && !a.pluginless:
+		return false, s.pluginWaits()
+	case s.plugin == nil:
+		a.cfg.Log.Warn("the plugin of a CSI volume does not exist: the claim is released, and the volume may stay attached",
+			"namespace", a.key.namespace, "volume", a.key.id, "plugin", s.volume.PluginID, "node", s.nodeID, "alloc", a.alloc)
+		return false, nil
+	case !s.plugin.ControllerRequired || !mayAttach(s.plugin) || s.shared():
+		return false, nil
+	case s.externalNode() == "":
+		a.cfg.Log.Warn("the ID of a node in the storage system is not known: the claim is released, and the volume may stay attached",
+			"namespace", a.key.namespace, "volume", a.key.id, "plugin", s.volume.PluginID, "node", s.nodeID, "alloc", a.alloc)
+		return false, nil
+	}
+	return true, nil
+}
+
+// mayAttach reports whether a controller of the plugin can attach volumes, or whether that is unknown.
+func mayAttach(p *csi.Plugin) bool {
+	known := false
+	for _, c := range p.Controllers {
+		if c == nil || c.ControllerInfo == nil {
+			continue
+		}
+		if known = true; c.ControllerInfo.SupportsAttachDetach {
+			return true
+		}
+	}
+	return !known
+}
+
+// shared reports whether the volume must stay attached for another claim of the node: one whose volume may be mounted there.
+func (s *stand) shared() bool {
+	for _, claims := range []map[string]*csi.Claim{s.volume.ReadClaims, s.volume.WriteClaims} {
+		for alloc := range claims {
+			c := s.volume.ClaimOf(alloc)
+			mounted := c.State == csi.ClaimTaken || c.State == csi.ClaimUnpublishing
+			if alloc != s.claim.AllocationID && mounted && nodeOf(s.snap, c) == s.nodeID {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// callController calls the controller.
+func (a *attempt) callController(ctx context.Context, s *stand) error {
+	secrets, err := a.open(ctx, s.volume)
+	if err != nil {
+		return fmt.Errorf("open the secrets of the volume: %w", err)
+	}
+	req := &message.ClientCSIControllerDetachVolumeRequest{VolumeID: s.volume.RemoteID(), ClientCSINodeID: s.externalNode(),
+		Secrets: secrets, CSIControllerQuery: message.CSIControllerQuery{PluginID: s.volume.PluginID}}
+	err = a.cfg.Plugins.Controller(ctx, "DetachVolume", req, &message.ClientCSIControllerDetachVolumeResponse{})
+	if err == nil || isNotFound(err) {
+		return nil
+	}
+	node, plugin := short(s.nodeID), s.volume.PluginID
+	if now := a.cfg.Store().Snapshot().CSIPlugin(nil, plugin); now != nil && now.ControllersHealthy == 0 {
+		err = fmt.Errorf("no controller of plugin %q is healthy, and the volume is attached to node %s: run its job again (nomad plugin status %s): %w",
+			plugin, node, plugin, err)
+	} else {
+		err = fmt.Errorf("detach from node %s: %w", node, err)
+	}
+	return errors.New(csi.Hide(err.Error(), secrets, nil))
+}
+
+// open returns the secrets of a volume.
+func (a *attempt) open(ctx context.Context, v *csi.Volume) (csi.Secrets, error) {
+	ctx, cancel := context.WithTimeout(ctx, openWithin)
+	defer cancel()
+	return a.cfg.Secrets.Of(ctx, v)
+}
+
+// pluginWaits returns what a step waits for whose plugin does not exist.
+func (s *stand) pluginWaits() error {
+	return fmt.Errorf("plugin %q does not exist any more: run its job again, so that the volume is unmounted and detached from node %s; "+
+		"otherwise the claim is released without it after a while (server.csi_volume_claim_gc_threshold)",
+		s.volume.PluginID, short(s.nodeID))
+}
+
+// printable returns the text of a wait with limited length, without secrets and mount flags.
+func (s *stand) printable(text string) string {
+	var flags []string
+	if s.volume.MountOptions != nil {
+		flags = s.volume.MountOptions.MountFlags
+	}
+	return untrusted.Line(csi.Hide(text, s.volume.Secrets, flags), maxWaits)
+}
