@@ -202,6 +202,8 @@ type VolumeMount struct {
 	ReadOnly        *bool   `hcl:"read_only"`
 	PropagationMode *string `hcl:"propagation_mode"`
 	SELinuxLabel    *string `hcl:"selinux_label"`
+	// Owner is "task" to give the files of a CSI volume to the user of the task. It exists only in open-nomad.
+	Owner string `hcl:"owner" json:",omitempty"`
 }
 
 // WorkloadIdentity requests an identity (a signed JWT) for a task or service. It also

@@ -42,6 +42,8 @@ type VolumeMount struct {
 	ReadOnly        bool
 	PropagationMode string
 	SELinuxLabel    string
+	// Owner is VolumeOwnerTask, or "" to keep the owners of files. It exists only in open-nomad.
+	Owner string `json:",omitempty" codec:",omitempty"`
 }
 
 // VolumeRequest requests a volume. Volume mounts of the group's tasks refer to it by name.

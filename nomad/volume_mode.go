@@ -1,6 +1,9 @@
 package nomad
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The access modes of volumes. Host volumes support only the single-node modes.
 const (
@@ -31,6 +34,14 @@ const (
 	SELinuxShared  = "z"
 	SELinuxPrivate = "Z"
 )
+
+// VolumeOwnerTask is the owner of a volume whose files belong to the user of the task.
+const VolumeOwnerTask = "task"
+
+// OwnsVolume reports whether the files of a volume belong to the user of the task.
+func (t *Task) OwnsVolume() bool {
+	return slices.ContainsFunc(t.VolumeMounts, func(m *VolumeMount) bool { return m.Owner != "" })
+}
 
 // MayPropagate reports whether mounts that a task makes may appear on the node. A mode with a reference is
 // resolved only there.

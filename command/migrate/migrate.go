@@ -57,6 +57,7 @@ type Report struct {
 	Unprivileged  *Unprivileged
 	Consul        *Consul    // nil if no job and no node uses it
 	Vault         []VaultJob `json:",omitempty"`
+	PlainSecrets  []string   `json:",omitempty"` // CSI volumes whose secrets are stored in clear
 	Configuration []Key      // nil if no configuration was read
 	Steps         []Step
 	// Lost reports whether this version does not serve something in use.
@@ -80,7 +81,7 @@ func New(in Input) *Report {
 		r.Features = append(r.Features, Finding{Name: f.Name, Count: f.Count, Effect: f.Effect, Jobs: f.Jobs, Lost: true})
 	}
 	r.Features = append(r.Features, refusedOptions(in.State)...)
-	r.Unprivileged = unprivileged(in.State)
+	r.Unprivileged, r.PlainSecrets = unprivileged(in.State), plainSecrets(in.State)
 	r.Lost = r.lost()
 	r.Steps = r.steps()
 	return r

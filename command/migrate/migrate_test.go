@@ -97,7 +97,8 @@ func upstream() []record {
 				m{"Name": "connect-proxy-api", "Kind": "connect-proxy:api_v1", "Driver": "podman"}}}, nil),
 		job("old", "podman", nil, m{"Stop": true, "Status": "dead"}),
 		job("db", "exec2", m{"Volumes": m{"data": m{"Name": "data", "Type": "csi", "Source": "vol"}}}, nil),
-		{csiVolumeType, m{"ID": "vol", "Namespace": "default", "PluginID": "ebs"}},
+		{csiVolumeType, m{"ID": "vol", "Namespace": "default", "PluginID": "ebs", "Secrets": m{"key": "x"}}},
+		{csiVolumeType, m{"ID": "open", "Namespace": "default", "PluginID": "ebs"}},
 		{serviceType, m{"ID": "_nomad-task-1", "ServiceName": "web", "Namespace": "default", "NodeID": "11111111-0000-0000-0000-000000000001",
 			"JobID": "web"}},
 	}
@@ -125,10 +126,7 @@ func TestUpstreamState(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s|%d|%s|%t", f.Name, f.Count, strings.Join(f.Jobs, ","), f.Lost))
 	}
 	want := []string{
-		"csi volumes|1||true",
 		"multiregion|1|default/backup|true",
-		"volume csi|1|default/db|true",
-		"CSI plugin ebs|1||true",
 		"driver lxc|1||false",
 		"driver podman|2|default/mesh,default/web|false",
 	}
@@ -141,7 +139,7 @@ func TestUpstreamState(t *testing.T) {
 	text := unwrapped(r)
 	for _, want := range []string{"multiregion blocks of 1 job have no effect: each region runs its part independently\n      default/backup",
 		"driver podman is on 2 nodes; 2 jobs need it: install its program on the new clients\n      default/mesh, default/web",
-		"driver lxc is on 1 node; no job needs it", "stop every open-nomad server", "does not serve everything"} {
+		"driver lxc is on 1 node; no job needs it", "encrypts those of a volume that is registered", "does not serve everything"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
@@ -331,9 +329,9 @@ func TestStepsFollowTheCluster(t *testing.T) {
 func TestOrderOfSteps(t *testing.T) {
 	text := unwrapped(checked(t, archive(t, upstream()...), nil, nil))
 	at := 0
-	for _, want := range []string{"Save the state", "Change or stop the jobs", "Do not add an open-nomad server", "Write the configuration",
+	for _, want := range []string{"Save the state", "Change or stop the jobs", "Write the configuration",
 		"Set legacy_privileged_behavior = true in the plugin config of raw_exec", "Replace the client agents", "Replace the servers",
-		"such as quotas"} {
+		"Register the CSI volumes with secrets again (1 volume)", "such as quotas"} {
 		i := strings.Index(text[at:], want)
 		if i < 0 {
 			t.Fatalf("%q is missing or too early in\n%s", want, text)
@@ -360,8 +358,10 @@ func TestUnprivilegedJobs(t *testing.T) {
 	}{
 		"raw_exec":   {[]record{job("b", "raw_exec", nil, nil), job("a", "raw_exec", nil, nil)}, []string{"default/a", "default/b"}},
 		"privileged": {[]record{privileged}, []string{}},
-		"exec2":      {[]record{job("web", "exec2", nil, nil)}, []string{}},
-		"stopped":    {[]record{job("old", "raw_exec", nil, m{"Stop": true})}, []string{}},
+		"CSI plugin": {[]record{job("ebs", "docker", m{"Tasks": []any{m{"Name": "t", "Driver": "docker", "Config": m{"image": "x"},
+			"CSIPluginConfig": m{"ID": "ebs", "Type": "node"}}}}, nil)}, []string{"default/ebs"}},
+		"exec2":   {[]record{job("web", "exec2", nil, nil)}, []string{}},
+		"stopped": {[]record{job("old", "raw_exec", nil, m{"Stop": true})}, []string{}},
 	} {
 		r := checked(t, archive(t, tc.records...), nil, nil)
 		if !slices.Equal(r.Unprivileged.Jobs, tc.want) || r.Lost {

@@ -45,7 +45,7 @@ func nodeFindings(s *state.Snapshot) []Finding {
 		jobs := u.jobs[name]
 		slices.Sort(jobs)
 		kind, _, _ := strings.Cut(name, " ")
-		lost := kind == "CSI" || kind == "attribute" && len(jobs) > 0
+		lost := kind == "attribute" && len(jobs) > 0
 		out = append(out, Finding{Name: name, Count: n, Effect: nodeEffect(name, n, len(jobs)), Jobs: jobs, Lost: lost})
 	}
 	slices.SortFunc(out, byName)
@@ -58,8 +58,6 @@ func nodeEffect(name string, nodes, jobs int) string {
 	out := fmt.Sprintf("%s is on %s", name, plural(nodes, "node"))
 	kind, _, _ := strings.Cut(name, " ")
 	switch {
-	case kind == "CSI":
-		return out + " and is not served by clients of this version"
 	case jobs == 0:
 		return out + "; no job needs it"
 	case jobs == 1:
@@ -96,11 +94,6 @@ func nodeParts(n *nomad.Node) []string {
 	}
 	for name := range drivers.Table() {
 		delete(parts, "driver "+name)
-	}
-	for _, plugins := range []map[string]*nomad.CSIInfo{n.CSIControllerPlugins, n.CSINodePlugins} {
-		for name := range plugins {
-			parts["CSI plugin "+name] = true
-		}
 	}
 	return slices.Collect(maps.Keys(parts))
 }

@@ -11,13 +11,10 @@ type Step struct {
 	Commands []string
 }
 
-// stopping are the findings whose commands in the Raft log stop a server of this version.
-var stopping = []string{"volume csi", "csi volumes", "csi plugins", "csi_plugin"}
-
 // steps returns the steps in order.
 func (r *Report) steps() []Step {
 	steps := slices.Concat(r.prepareCluster(), r.prepareJobs(), r.prepareAgents(), r.consulSteps(), r.vaultSteps())
-	return append(steps, r.nodeStep(), relayStep, r.serverStep(), Step{
+	return append(append(append(steps, r.nodeStep(), relayStep, r.serverStep()), r.secretsOfVolumes()...), Step{
 		Text: "Now you can use features that Nomad servers do not have, such as quotas. While a Nomad server is a " +
 			"member, these requests fail with 409.",
 		Commands: []string{
@@ -53,16 +50,6 @@ func (r *Report) prepareJobs() []Step {
 	if lost {
 		steps = append(steps, Step{Text: "Change or stop the jobs above, and delete the records above, while all " +
 			"servers run Nomad. Repeat this check until it lists nothing that you need."})
-	}
-	var stop []string
-	for _, f := range r.Features {
-		if slices.Contains(stopping, f.Name) {
-			stop = append(stop, f.Name)
-		}
-	}
-	if len(stop) > 0 {
-		steps = append(steps, Step{Text: "Do not add an open-nomad server while these are in use: " + strings.Join(stop, ", ") +
-			". Their commands in the Raft log stop every open-nomad server. The error has the number, name and index of the command."})
 	}
 	return steps
 }

@@ -17,7 +17,7 @@ import (
 func validate(job *nomad.Job, names *kinds.Names) error {
 	list := parts(jobrules.Validate(job))
 	eachKind(job, names, func(k *drivers.Kind, p Place) {
-		wrong := missing(k, names, p)
+		wrong := append(missing(k, names, p), noPlugin(k, p)...)
 		var invalid error
 		if k.CheckTask != nil {
 			invalid = k.CheckTask(p.Task.User, p.Task.Config)

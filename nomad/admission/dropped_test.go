@@ -10,7 +10,8 @@ import (
 // A region with servers of another build does not accept a job with fields that they drop.
 func TestDroppedFieldsNeedOurServers(t *testing.T) {
 	refused := errors.New("a server is of another build")
-	want := map[string]string{"sinks": `sinks in the logs block of task "t"`, "verify": `verify in an artifact of task "t"`}
+	want := map[string]string{"sinks": `sinks in the logs block of task "t"`, "verify": `verify in an artifact of task "t"`,
+		"owner": `owner in a volume_mount of task "t"`}
 	for name, job := range testjobs.UnknownToNomad() {
 		t.Run(name, func(t *testing.T) {
 			asked := ""

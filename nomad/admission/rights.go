@@ -29,7 +29,7 @@ func needsOf(job *nomad.Job) (out []need) {
 	}
 	for _, tg := range job.TaskGroups {
 		for _, name := range slices.Sorted(maps.Keys(tg.Volumes)) {
-			if right, ok := ofVolume(job.Namespace, tg.Volumes[name]); ok {
+			for _, right := range ofVolume(job.Namespace, tg.Volumes[name]) {
 				out = append(out, need{right, fmt.Sprintf("volume %q of group %q", name, tg.Name), false})
 			}
 		}
@@ -50,21 +50,21 @@ func needsOf(job *nomad.Job) (out []need) {
 	return out
 }
 
-// ofVolume returns the right to mount a volume in a job. Validation rejects volumes of other types.
-func ofVolume(namespace string, v *nomad.VolumeRequest) (q acl.Question, ok bool) {
+// ofVolume returns the rights to mount a volume in a job. Validation rejects volumes of other types.
+func ofVolume(namespace string, v *nomad.VolumeRequest) []acl.Question {
 	switch {
 	case v == nil:
-		return q, false
+		return nil
 	case v.Type == nomad.VolumeTypeCSI:
-		return acl.InNamespace(namespace, acl.CSIMountVolume), true
+		return []acl.Question{acl.InNamespace(namespace, acl.CSIMountVolume), acl.ToRead(acl.Plugins)}
 	case v.Type != nomad.VolumeTypeHost:
-		return q, false
+		return nil
 	}
-	q = acl.OfHostVolume(v.Source, acl.MountReadWrite)
+	q := acl.OfHostVolume(v.Source, acl.MountReadWrite)
 	if v.Reads() {
 		q.Rights = []string{string(acl.MountReadOnly), string(acl.MountReadWrite)}
 	}
-	return q, true
+	return []acl.Question{q}
 }
 
 // ofPropagation returns the rights to let mounts of a task appear on the node. If a reference selects the volume, it may

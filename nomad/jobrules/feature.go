@@ -20,17 +20,12 @@ const (
 	withoutIt = "%s not supported by servers without Consul: remove it from the job, or add a consul block to the servers"
 )
 
-// The unsupported features of jobs and tasks. Those of volumes are in volume.go, those that need Consul or Vault in consul.go and vault.go.
+// The unsupported features of jobs. Those of volumes are in volume.go, those that need Consul or Vault in consul.go and vault.go.
 // Registration rejects a job that uses one of them. Jobs stored by another implementation may use them: see
 // UnsupportedFeatures.
-var (
-	absentForJobs = []feature[*nomad.Job]{
-		{"multiregion", "multiregion blocks are", func(j *nomad.Job) bool { return j.Multiregion != nil }},
-	}
-	absentForTasks = []feature[*nomad.Task]{
-		{"csi_plugin", "csi_plugin blocks are", func(t *nomad.Task) bool { return t.CSIPluginConfig != nil }},
-	}
-)
+var absentForJobs = []feature[*nomad.Job]{
+	{"multiregion", "multiregion blocks are", func(j *nomad.Job) bool { return j.Multiregion != nil }},
+}
 
 // refuse adds a fault with the text of format for each feature that v uses.
 func refuse[T any](f *faults, format string, list []feature[T], v T) {
@@ -57,7 +52,7 @@ func UnsupportedFeatures(j *nomad.Job) []string {
 			names = usedOf(consulForServices, s, names)
 		}
 		for _, t := range tg.Tasks {
-			names = usedOf(vaultForTasks, t, usedOf(consulForTasks, t, usedOf(absentForTasks, t, names)))
+			names = usedOf(vaultForTasks, t, usedOf(consulForTasks, t, names))
 		}
 	}
 	slices.Sort(names)
@@ -79,7 +74,7 @@ func usedOf[T any](list []feature[*T], v *T, names []string) []string {
 
 // AllUnsupportedFeatures returns all names that UnsupportedFeatures can return, sorted.
 func AllUnsupportedFeatures() []string {
-	names := slices.Concat(namesOf(absentForJobs), namesOf(absentForVolumes), namesOf(absentForTasks), ConsulFeatures(),
+	names := slices.Concat(namesOf(absentForJobs), namesOf(absentForVolumes), ConsulFeatures(),
 		namesOf(vaultForJobs), namesOf(vaultForTasks))
 	slices.Sort(names)
 	return slices.Compact(names)

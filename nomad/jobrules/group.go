@@ -39,6 +39,8 @@ func validateTaskGroup(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 	consulBlocks(tg, f)
 	validateServices(tg, f)
 	validateVolumes(tg, f, j)
+	validateCSIPlugins(tg, f)
+	validateMountOwners(tg, f)
 	validateTasks(tg, f)
 }
 

@@ -246,10 +246,11 @@ func TestSystemUpdate(t *testing.T) {
 }
 
 func TestAbsentFeatures(t *testing.T) {
-	task := func(j *nomad.Job) *nomad.Task { return j.TaskGroups[0].Tasks[0] }
 	for name, edit := range map[string]func(j *nomad.Job){
 		"multiregion": func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
-		"csi_plugin":  func(j *nomad.Job) { task(j).CSIPluginConfig = &nomad.TaskCSIPluginConfig{} },
+		"attachment_mode": func(j *nomad.Job) {
+			j.TaskGroups[0].Volumes = map[string]*nomad.VolumeRequest{"v": {Type: "host", Source: "s", AttachmentMode: "block-device"}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := sample("service")

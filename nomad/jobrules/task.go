@@ -38,7 +38,6 @@ func validateTasks(tg *nomad.TaskGroup, f *faults) {
 }
 
 func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
-	refuse(f, absent, absentForTasks, t)
 	validateName(f, t.Name)
 	for _, taken := range []string{"alloc", "tmp", "secrets", "private"} {
 		if strings.EqualFold(t.Name, taken) {
@@ -86,6 +85,7 @@ func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 	validateIdentities(t, f)
 	validateSpiffe(t, f)
 	validateVolumeMounts(t, f, tg)
+	validateCSIPlugin(t.CSIPluginConfig, f)
 	validateArtifacts(t, f)
 	validateTemplates(t, f)
 	validateVault(t.Vault, f)

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -54,6 +55,10 @@ func (f *faults) add(format string, args ...any) {
 			args[i] = untrusted.Shorten(arg, maxShown)
 		case error:
 			args[i] = untrusted.Shorten(arg.Error(), maxCause)
+		default:
+			if v := reflect.ValueOf(arg); v.Kind() == reflect.String { // a string with a type of its own, such as a mode
+				args[i] = untrusted.Shorten(v.String(), maxShown)
+			}
 		}
 	}
 	*f.list = append(*f.list, errors.New(f.place+": "+fmt.Sprintf(format, args...)))

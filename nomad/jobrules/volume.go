@@ -13,11 +13,10 @@ import (
 
 // The unsupported features of volumes. See feature.go.
 var absentForVolumes = []feature[*nomad.VolumeRequest]{
-	{"volume csi", "volumes of type \"csi\" are", func(v *nomad.VolumeRequest) bool { return v.Type == nomad.VolumeTypeCSI }},
-	{"volume mount_options", "mount_options in volume (only for CSI volumes) are",
-		func(v *nomad.VolumeRequest) bool { return v.MountOptions != nil }},
-	{"volume attachment_mode", "attachment_mode = \"block-device\" in volume is",
-		func(v *nomad.VolumeRequest) bool { return v.AttachmentMode == nomad.VolumeAttachBlockDevice }},
+	{"volume attachment_mode", "attachment_mode = \"block-device\" in a volume of type host is",
+		func(v *nomad.VolumeRequest) bool {
+			return v.Type == nomad.VolumeTypeHost && v.AttachmentMode == nomad.VolumeAttachBlockDevice
+		}},
 }
 
 func validateVolumes(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
@@ -26,27 +25,27 @@ func validateVolumes(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 		if v.Name != name {
 			f.add("it has the name %q: use one name", v.Name)
 		}
-		validateVolumeRequest(v, f, j)
+		validateVolumeRequest(v, f, tg, j)
 	}
 }
 
-func validateVolumeRequest(v *nomad.VolumeRequest, f *faults, j *nomad.Job) {
+func validateVolumeRequest(v *nomad.VolumeRequest, f *faults, tg *nomad.TaskGroup, j *nomad.Job) {
 	refuse(f, absent, absentForVolumes, v)
 	if v.Type != nomad.VolumeTypeHost && v.Type != nomad.VolumeTypeCSI {
-		f.add("type is %q: use host", v.Type)
+		f.add("type is %q: use host or csi", v.Type)
 		return
 	}
 	switch {
-	case v.Source == "":
+	case v.Source == "" && v.Type == nomad.VolumeTypeHost:
 		f.add("missing source: set the name of a host volume")
+	case v.Source == "":
+		f.add("volume has an empty source: set source to the ID of a CSI volume")
 	case strings.Contains(v.Source, "${"):
 		f.add("source %q contains a reference, which cannot be resolved before placement: use a fixed name, or per_alloc", v.Source)
 	case strings.ContainsRune(v.Source, 0):
 		f.add("source contains a NUL character")
 	}
-	if v.PerAlloc && (j.Type == nomad.JobTypeSystem || j.Type == nomad.JobTypeSysBatch) {
-		f.add("per_alloc is not allowed in %s jobs, whose allocations all have the index 0: remove it", j.Type)
-	}
+	validatePerAlloc(v, f, tg, j)
 	switch {
 	case !v.Sticky:
 	case v.Type != nomad.VolumeTypeHost:
@@ -54,21 +53,38 @@ func validateVolumeRequest(v *nomad.VolumeRequest, f *faults, j *nomad.Job) {
 	case v.PerAlloc:
 		f.add("sticky is not allowed with per_alloc, which gives each allocation a volume of its own: remove one")
 	}
+	if v.Type == nomad.VolumeTypeCSI {
+		validateCSIRequest(v, f, tg)
+		return
+	}
 	switch v.AttachmentMode {
-	case "", nomad.VolumeAttachFilesystem, nomad.VolumeAttachBlockDevice:
+	case "", nomad.VolumeAttachFilesystem, nomad.VolumeAttachBlockDevice: // see absentForVolumes
 	default:
 		f.add("attachment_mode is %q: use file-system", v.AttachmentMode)
 	}
-	validateAccess(v, f)
+	if v.MountOptions != nil {
+		f.add("mount_options is only for volumes of type csi: remove it")
+	}
+	validateHostAccess(v, f)
 }
 
-func validateAccess(v *nomad.VolumeRequest, f *faults) {
+// validatePerAlloc rejects per_alloc where two allocations could have the same index.
+func validatePerAlloc(v *nomad.VolumeRequest, f *faults, tg *nomad.TaskGroup, j *nomad.Job) {
+	switch {
+	case !v.PerAlloc:
+	case j.Type == nomad.JobTypeSystem || j.Type == nomad.JobTypeSysBatch:
+		f.add("volume cannot be per_alloc for system or sysbatch jobs, whose allocations all have the index 0: remove per_alloc")
+	case tg.Update != nil && tg.Update.Canary > 0:
+		f.add("volume cannot be per_alloc when canaries are in use, because a canary has the index of another allocation: " +
+			"remove per_alloc, or canary of update")
+	}
+}
+
+func validateHostAccess(v *nomad.VolumeRequest, f *faults) {
 	switch v.AccessMode {
 	case "", nomad.VolumeSingleNodeReader, nomad.VolumeSingleNodeWriter, nomad.VolumeSingleNodeSingleWriter, nomad.VolumeSingleNodeMultiWriter:
 	case nomad.VolumeMultiNodeReader, nomad.VolumeMultiNodeSingleWriter, nomad.VolumeMultiNodeMultiWriter:
-		if v.Type == nomad.VolumeTypeHost {
-			f.add("access_mode is %q, but a host volume is on a single node: use single-node-reader-only, single-node-writer, single-node-single-writer or single-node-multi-writer", v.AccessMode)
-		}
+		f.add("access_mode is %q, but a host volume is on a single node: use single-node-reader-only, single-node-writer, single-node-single-writer or single-node-multi-writer", v.AccessMode)
 	default:
 		f.add("access_mode is %q: use single-node-reader-only, single-node-writer, single-node-single-writer or single-node-multi-writer",
 			v.AccessMode)
@@ -107,6 +123,7 @@ func validateVolumeMount(m *nomad.VolumeMount, f *faults, tg *nomad.TaskGroup) {
 	if !slices.Contains([]string{"", nomad.SELinuxShared, nomad.SELinuxPrivate}, m.SELinuxLabel) {
 		f.add("selinux_label is %q: use z, which allocations can share, or Z, which they cannot", m.SELinuxLabel)
 	}
+	validateMountOwner(m, f, tg)
 }
 
 // CheckMountTarget checks the destination of a volume mount. The mount must not hide directories that the task

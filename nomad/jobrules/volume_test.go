@@ -37,8 +37,7 @@ func TestValidateVolumes(t *testing.T) {
 		}, ""},
 		{"relative destination", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "local/data" }, ""},
 		{"no type", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Type = "" }, ""},
-		{"unknown type", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Type = "nfs" }, `type is "nfs": use host`},
-		{"csi", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Type = "csi" }, `volumes of type "csi" are ` + absent},
+		{"unknown type", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Type = "nfs" }, `type is "nfs": use host or csi`},
 		{"sticky", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky = true }, ""},
 		{"sticky per_alloc", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky, v.PerAlloc = true, true },
 			"sticky is not allowed with per_alloc"},
@@ -46,7 +45,7 @@ func TestValidateVolumes(t *testing.T) {
 			`sticky is not allowed for type "csi"`},
 		{"mount options", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) {
 			v.MountOptions = &nomad.CSIMountOptions{FSType: "ext4"}
-		}, absent},
+		}, "mount_options is only for volumes of type csi"},
 		{"block device", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.AttachmentMode = "block-device" }, absent},
 		{"single writer", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) {
 			v.AccessMode = "single-node-single-writer"
@@ -61,7 +60,12 @@ func TestValidateVolumes(t *testing.T) {
 		{"source with a reference", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Source = "d-${meta.x}" },
 			"or per_alloc"},
 		{"per_alloc of a system job", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, j *nomad.Job) { v.PerAlloc, j.Type = true, "system" },
-			"per_alloc is not allowed in system jobs"},
+			"volume cannot be per_alloc for system or sysbatch jobs"},
+		{"per_alloc with canaries", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, j *nomad.Job) {
+			v.PerAlloc, j.TaskGroups[0].Update = true, &nomad.UpdateStrategy{MaxParallel: 1, Canary: 1}
+		}, "volume cannot be per_alloc when canaries are in use"},
+		{"owner", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Owner = "task" },
+			`owner is only for volumes of type csi, and volume "v" is of type "host"`},
 		{"another name", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Name = "w" }, `it has the name "w"`},
 		{"unknown volume", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Volume = "w" }, `group "g" has no volume "w"`},
 		{"no volume", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Volume = "" }, "missing volume"},

@@ -4,13 +4,14 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // Isolation returns the most that isolates a task of a kind on any node. It is the zero value for an
-// unknown kind, and for a kind that does not isolate tasks.
+// unknown kind, for a kind that does not isolate tasks, and for a CSI plugin that mounts volumes on its node.
 func Isolation(k *drivers.Kind, t *nomad.Task) drivers.Isolation {
-	if k == nil || k.Isolates == nil {
+	if k == nil || k.Isolates == nil || csi.MountsVolumes(t.CSIPluginConfig) {
 		return drivers.Isolation{}
 	}
 	config := t.Config

@@ -1,9 +1,11 @@
 package kinds
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -21,7 +23,20 @@ func needs(k *drivers.Kind, task *nomad.Task) string {
 	if k == nil || k.NeedsPrivilege == nil {
 		return ""
 	}
-	return k.NeedsPrivilege(task.Config)
+	if why := k.NeedsPrivilege(task.Config); why != "" {
+		return why
+	}
+	return PluginNeeds(k.Capabilities, task)
+}
+
+// PluginNeeds returns why a CSI plugin needs privilege on a driver that offers it and has these capabilities, or "".
+// Such a driver gives the task the devices of the node, and mounts of the task appear on the node.
+func PluginNeeds(c drivers.Capabilities, task *nomad.Task) string {
+	if csi.MountsVolumes(task.CSIPluginConfig) && c.FSIsolation != drivers.FSIsolationNone {
+		return fmt.Sprintf("csi_plugin of type %s gives the task the devices of the node, and mounts of the task appear on the node",
+			task.CSIPluginConfig.Type)
+	}
+	return ""
 }
 
 // Offers reports whether a driver of a node runs tasks with privileged = true. If tasks of its kind can need privilege, an

@@ -31,11 +31,8 @@ var effects = map[string]sentence{
 	"consul partition": ofJobs("Consul partitions of {jobs} have no effect here"),
 	"consul cluster":   ofJobs("Consul clusters of {jobs} have no effect here"),
 
-	"volume csi":             ofJobs("new allocations of {jobs} with CSI volumes will not be placed"),
-	"volume mount_options":   ofJobs("mount options of volumes of {jobs} have no effect here"),
-	"volume attachment_mode": ofJobs("attachment_mode \"block-device\" of volumes of {jobs} has no effect here"),
+	"volume attachment_mode": ofJobs("attachment_mode \"block-device\" of host volumes of {jobs} has no effect here"),
 	"connect":                ofJobs("services and tasks of Consul Connect in {jobs} run on clients with Consul only"),
-	"csi_plugin":             failing("csi_plugin blocks"),
 
 	"vault":           ofJobs("vault blocks of {jobs} work on clients with Vault only, and servers without Vault refuse the next registration"),
 	"vault namespace": ofJobs("Vault namespaces of {jobs} are refused at the next registration"),

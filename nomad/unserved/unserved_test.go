@@ -95,7 +95,7 @@ func TestList(t *testing.T) {
 		&nomad.Job{ID: "c", Namespace: "default", Status: "running", Stop: true, Multiregion: several},
 		&nomad.Job{ID: "d", Namespace: "default", Status: "dead", Multiregion: several},
 		&nomad.Job{ID: "web", Namespace: "default", Status: "running", TaskGroups: []*nomad.TaskGroup{nil, {Name: "g", Services: service,
-			Volumes: map[string]*nomad.VolumeRequest{"x": nil, "v": {Type: "csi"}}, Tasks: []*nomad.Task{nil, {Name: "t", Services: service}}}}},
+			Volumes: map[string]*nomad.VolumeRequest{"x": nil, "v": {Type: "host", AttachmentMode: "block-device"}}, Tasks: []*nomad.Task{nil, {Name: "t", Services: service}}}}},
 		&nomad.Job{ID: "plain", Namespace: "default", Status: "running",
 			TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t"}}}}})
 	tagged := &nomad.JobVersionTag{Name: "good"}
@@ -113,7 +113,7 @@ func TestList(t *testing.T) {
 			[]string{"default/web"}},
 		{"multiregion", 2, "multiregion blocks of 2 jobs have no effect: each region runs its part independently",
 			[]string{"default/b", "other/a"}},
-		{"volume csi", 1, "new allocations of 1 job with CSI volumes will not be placed", []string{"default/web"}},
+		{"volume attachment_mode", 1, "attachment_mode \"block-device\" of host volumes of 1 job has no effect here", []string{"default/web"}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("List() =\n%+v, want\n%+v", got, want)

@@ -35,6 +35,7 @@ func UnknownToNomad() map[string]*nomad.Job {
 		"logs":     {LogConfig: &nomad.LogConfig{}, Artifacts: []*nomad.TaskArtifact{{}}},
 		"sinks":    {LogConfig: &nomad.LogConfig{Sinks: []string{"journald"}}},
 		"verify":   {Artifacts: []*nomad.TaskArtifact{{}, {Verify: &nomad.ArtifactVerify{}}}},
+		"owner":    {VolumeMounts: []*nomad.VolumeMount{{Volume: "v"}, {Volume: "v", Owner: "task"}}},
 		"schedule": {Schedule: &nomad.TaskSchedule{}},
 	} {
 		t.Name, t.Driver = "t", "exec2"

@@ -11,7 +11,7 @@ import (
 // A task that other clients would run in another way runs on clients of this project only.
 func TestIgnoredFieldsNeedOurClients(t *testing.T) {
 	want := map[string]string{"sinks": "${attr.log.sink.journald}", "verify": "${attr.driver.exec2.backend}",
-		"schedule": "${attr.driver.exec2.backend}"}
+		"schedule": "${attr.driver.exec2.backend}", "owner": "${attr.driver.exec2.backend}"}
 	for name, job := range testjobs.UnknownToNomad() {
 		t.Run(name, func(t *testing.T) {
 			addImplicitConstraints(job, table.Names(nil))

@@ -21,6 +21,7 @@ func TestRegister_RightsOfMounts(t *testing.T) {
 	}
 	write := `namespace "default" { policy = "write" }` + "\n"
 	reads, writes := g.TokenWith(write+`host_volume "data" { policy = "read" }`), g.TokenWith(write+`host_volume "data" { policy = "write" }`)
+	plugins := g.TokenWith(write + `plugin { policy = "read" }`)
 	without := g.TokenWith(`namespace "default" { capabilities = ["submit-job"] }`)
 	for _, c := range []struct {
 		secret string
@@ -31,7 +32,8 @@ func TestRegister_RightsOfMounts(t *testing.T) {
 		{reads, nomad.VolumeRequest{Type: "host", Source: "data"}, `mount-readwrite of host_volume "data"`},
 		{writes, nomad.VolumeRequest{Type: "host", Source: "data"}, ""},
 		{writes, nomad.VolumeRequest{Type: "host", Source: "other", ReadOnly: true}, `host_volume "other"`},
-		{writes, nomad.VolumeRequest{Type: "csi", Source: "c"}, ""},
+		{writes, nomad.VolumeRequest{Type: "csi", Source: "c"}, "plugin"},
+		{plugins, nomad.VolumeRequest{Type: "csi", Source: "c"}, ""},
 		{without, nomad.VolumeRequest{Type: "csi", Source: "c"}, "csi-mount-volume"},
 	} {
 		err := g.Call(c.secret, "Job.Register", mounting(&c.v), nil)
