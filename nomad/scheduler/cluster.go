@@ -28,6 +28,7 @@ type cluster struct {
 	usages map[string]*feasible.Usage
 	ending map[string]bool // IDs of the allocations that the plan stops
 	sites  sites
+	csi    *csiSites
 	nodes  map[string]*nomad.Node
 	tally  *tally
 	quota  *quotaUse
@@ -43,6 +44,7 @@ func newCluster(snap State, job *nomad.Job, eval *nomad.Evaluation, rng *rand.Ra
 		usages: map[string]*feasible.Usage{},
 		ending: map[string]bool{},
 		sites:  newSites(),
+		csi:    newCSISites(),
 		nodes:  map[string]*nomad.Node{},
 
 		changed: new([]string),

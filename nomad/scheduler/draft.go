@@ -161,6 +161,7 @@ func (d *draft) place(a *nomad.Allocation) {
 	d.placed[a.ID] = true
 	d.cluster.hold(a)
 	d.cluster.sites.places(d.cluster, a)
+	d.cluster.csi.places(d.cluster, a)
 	d.plan.NodeAllocation[a.NodeID] = append(d.plan.NodeAllocation[a.NodeID], a)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -41,7 +42,8 @@ type base struct {
 	eligibility  *feasible.Eligibility
 	failed       map[string]*nomad.AllocMetric
 	queued       map[string]int
-	quotaReached string // the quota that is exhausted, "" when none is
+	quotaReached string          // the quota that is exhausted, "" when none is
+	waits        map[string]bool // see nomad.Evaluation.MissingNonNodeResources
 	deployment   string
 	nextEval     string
 	older        olderForm
@@ -102,7 +104,7 @@ func (b *base) run(ctx context.Context, eval *nomad.Evaluation, attempts int, tr
 func (b *base) view() (*cluster, *reconcile.Request) {
 	b.job = b.snap.Job(nil, b.eval.Namespace, b.eval.JobID)
 	b.failed, b.queued = map[string]*nomad.AllocMetric{}, map[string]int{}
-	b.eligibility, b.quotaReached = nil, ""
+	b.eligibility, b.quotaReached, b.waits = nil, "", map[string]bool{}
 	if !b.job.Stopped() {
 		b.eligibility = feasible.NewEligibility(b.job, b.rules())
 		for _, tg := range b.job.TaskGroups {
@@ -142,6 +144,13 @@ func (b *base) granted(c *cluster, o *option, m *nomad.AllocMetric) (*option, *n
 		return nil, m
 	}
 	return o, m
+}
+
+// awaits records the CSI volumes for which the latest search of a stack found no node.
+func (b *base) awaits(s *stack, tg *nomad.TaskGroup) {
+	if search := s.group(tg).csi; search != nil {
+		maps.Copy(b.waits, search.waits)
+	}
 }
 
 // errNoRefresh reports that a planner rejected parts of a plan without returning a newer state.

@@ -73,7 +73,7 @@ func (r *NodeResult) Failed() int {
 func (e *Explainer) Node(tg *nomad.TaskGroup, n *nomad.Node) *NodeResult {
 	g := e.stack.group(tg)
 	if g.alloc == "" {
-		g.alloc = e.next(tg)
+		e.stack.aim(g, e.next(tg), nil)
 	}
 	return e.stack.explain(g, n)
 }
@@ -101,6 +101,7 @@ func (s *stack) explain(g *groupStack, n *nomad.Node) *NodeResult {
 		why := s.cluster.volumesTaken(g, n)
 		record(feasible.Check{Name: feasible.CheckVolumes, Passed: why == "", Need: "claimed volumes and single writers", Found: why})
 	}
+	g.csi.explain(s.cluster, n, record)
 	for i := range g.distincts {
 		why := g.distincts[i].unmet(s.cluster.tally, g.tg.Name, n)
 		record(feasible.Check{Name: feasible.CheckConstraint, Passed: why == "", Need: g.distincts[i].need(), Found: why})
@@ -188,7 +189,7 @@ func NewMover(snap State, job *nomad.Job, a *nomad.Allocation, o Options) *Mover
 	d.stop(a, "", "")
 	d.cluster.vacate(a)
 	m := &Mover{stack: s, group: s.group(tg)}
-	m.group.alloc, m.group.previous = a.Name, a
+	s.aim(m.group, a.Name, a)
 	return m
 }
 

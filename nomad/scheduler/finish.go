@@ -3,6 +3,8 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -64,6 +66,7 @@ func (b *base) describe(e *nomad.Evaluation) {
 		e.QueuedAllocations = b.queued
 	}
 	e.QuotaLimitReached = b.quotaReached
+	e.MissingNonNodeResources = b.missing()
 	e.DeploymentID = b.deployment
 	e.NextEval = b.nextEval
 	e.PlanAnnotations = b.annotations
@@ -76,10 +79,14 @@ func (b *base) blocked(trigger, why string) *nomad.Evaluation {
 	e := b.follow(trigger, why)
 	e.Status = nomad.EvalStatusBlocked
 	e.QuotaLimitReached = b.quotaReached
+	e.MissingNonNodeResources = b.missing()
 	e.ClassEligibility, e.EscapedComputedClass = b.classes()
 	e.SnapshotIndex = b.snap.Index()
 	return e
 }
+
+// missing returns the CSI volumes that the evaluation waits for, by csi.Resource, sorted.
+func (b *base) missing() []string { return slices.Sorted(maps.Keys(b.waits)) }
 
 // rolling returns the evaluation that continues a staggered update.
 func (b *base) rolling(wait time.Duration) *nomad.Evaluation {

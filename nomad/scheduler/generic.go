@@ -109,9 +109,11 @@ func (g *generic) place(d *draft, result *reconcile.Result) {
 			d.stop(p.Previous, p.StopPrevious, "")
 		}
 		prev := d.yields(p)
-		o, m := find(g.stackOf(stacks, d.cluster, p.Job), p)
+		s := g.stackOf(stacks, d.cluster, p.Job)
+		o, m := find(s, p)
 		if o, m = g.granted(d.cluster, o, m); o == nil {
 			short[version] = true
+			g.awaits(s, p.Group)
 			if before := g.failed[p.Group.Name]; before != nil {
 				before.CoalescedFailures++
 			} else {

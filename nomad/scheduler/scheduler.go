@@ -12,6 +12,7 @@ import (
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/quota"
@@ -43,6 +44,14 @@ type State interface {
 	HostVolumeOn(ws memdb.WatchSet, node, name string) *hostvolume.Volume
 	// VolumeClaimsOf returns the claims of a group of a job on host volumes.
 	VolumeClaimsOf(namespace, job, group string) iter.Seq[*hostvolume.Claim]
+	// CSIVolume returns a CSI volume as it is stored, or nil. ShownCSIVolume adds what its plugin determines.
+	CSIVolume(ws memdb.WatchSet, namespace, id string) *csi.Volume
+	ShownCSIVolume(ws memdb.WatchSet, v *csi.Volume) *csi.Volume
+	// CSIVolumeUsers returns the allocations that request a CSI volume and that their client has not ended.
+	CSIVolumeUsers(ws memdb.WatchSet, namespace, id string) iter.Seq[*nomad.Allocation]
+	// CSIVolumesOnNode returns the keys of the CSI volumes that a node has attached or will attach, by plugin.
+	CSIVolumesOnNode(node string) map[string]map[string]bool
+	Alloc(ws memdb.WatchSet, id string) *nomad.Allocation
 }
 
 // Planner receives the decisions of a scheduler.

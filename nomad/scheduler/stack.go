@@ -36,6 +36,7 @@ type groupStack struct {
 	alloc     string                 // name of the allocation that the search is for
 	previous  *nomad.Allocation      // the allocation that ends before it starts, or nil
 	shared    []*nomad.VolumeRequest // volumes that depend on other allocations
+	csi       *csiSearch             // nil if the group requests no CSI volumes
 	varies    bool                   // placements on other nodes decide whether a node is feasible
 }
 
@@ -64,6 +65,7 @@ func (s *stack) group(tg *nomad.TaskGroup) *groupStack {
 		views:   map[string]*nodeView{},
 		differs: s.eligibility.Differs(tg.Name),
 		shared:  sharedVolumes(tg),
+		csi:     newCSISearch(tg),
 	}
 	g.distincts = append(c.tally.distincts(c.job.Constraints, ""), c.tally.distincts(tg.Constraints, tg.Name)...)
 	for _, t := range tg.Tasks {
@@ -72,7 +74,7 @@ func (s *stack) group(tg *nomad.TaskGroup) *groupStack {
 	if g.scorer.fitOnly { // of a system job, which has one allocation on each node anyway
 		g.distincts = slices.DeleteFunc(g.distincts, func(d distinct) bool { return d.property == nil })
 	}
-	g.varies = g.differs || slices.ContainsFunc(g.shared, func(v *nomad.VolumeRequest) bool { return v.Sticky }) ||
+	g.varies = g.differs || g.csi != nil || slices.ContainsFunc(g.shared, func(v *nomad.VolumeRequest) bool { return v.Sticky }) ||
 		slices.ContainsFunc(g.distincts, func(d distinct) bool { return d.property != nil })
 	g.limit = s.limit(g)
 	s.groups[tg.Name] = g
@@ -128,10 +130,7 @@ type ranker func(g *groupStack, avoid map[string]bool, m *nomad.AllocMetric) ran
 func (s *stack) find(p *reconcile.Placement, nodes []*nomad.Node, avoid map[string]bool, rank ranker) (*option, *nomad.AllocMetric) {
 	began := s.now()
 	g := s.group(p.Group)
-	g.alloc, g.previous = p.Name, nil
-	if p.Previous != nil && s.cluster.ends(p.Previous) {
-		g.previous = p.Previous
-	}
+	s.aim(g, p.Name, p.Previous)
 	m := s.metric()
 	best := rank(g, avoid, m).best(m)
 	if best == nil && m.NodesExhausted > 0 && s.preempts {
@@ -142,6 +141,15 @@ func (s *stack) find(p *reconcile.Placement, nodes []*nomad.Node, avoid map[stri
 	}
 	m.AllocationTime = s.now().Sub(began)
 	return best, m
+}
+
+// aim prepares a search for an allocation that replaces the previous one, if any.
+func (s *stack) aim(g *groupStack, alloc string, previous *nomad.Allocation) {
+	g.alloc, g.previous = alloc, nil
+	if previous != nil && s.cluster.ends(previous) {
+		g.previous = previous
+	}
+	g.csi.aim(s.cluster, g, previous)
 }
 
 // try checks one node, and records in the metric why it does not fit.
@@ -169,10 +177,14 @@ func (g *groupStack) option(v *nodeView, spread mean, avoid map[string]bool) opt
 	return o
 }
 
-// volumesInUse reports whether a node suits the group of the latest search, except that other allocations use its volumes.
+// volumesInUse reports whether a node suits the group of the latest search, except that other allocations use its volumes,
+// or that CSI volumes are not free.
 func (s *stack) volumesInUse(tg *nomad.TaskGroup, n *nomad.Node) bool {
 	g := s.group(tg)
-	return len(g.shared) > 0 && s.view(g, n).why == "" && s.cluster.volumesTaken(g, n) != ""
+	if s.view(g, n).why != "" {
+		return false
+	}
+	return len(g.shared) > 0 && s.cluster.volumesTaken(g, n) != "" || g.csi.refuse(s.cluster, n).Resource != ""
 }
 
 // verdict returns why the node is not feasible for the group, or "".
@@ -190,6 +202,9 @@ func (s *stack) conflict(g *groupStack, n *nomad.Node) (why string) {
 	}
 	if why == "" {
 		why = s.cluster.volumesTaken(g, n)
+	}
+	if why == "" {
+		why = g.csi.refuse(s.cluster, n).Text
 	}
 	for i := 0; why == "" && i < len(g.distincts); i++ {
 		why = g.distincts[i].unmet(s.cluster.tally, g.tg.Name, n)

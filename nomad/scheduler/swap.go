@@ -59,9 +59,11 @@ func (b *base) together(d *draft, waiting []*reconcile.Placement, find finder) (
 		a := b.build(p, o, m, nil)
 		c.hold(a)
 		c.sites.writes(c, a, 1)
+		c.csi.places(c, a)
 		placed, fitting = append(placed, a), append(fitting, p)
 	}
 	for _, a := range placed {
+		c.csi.withdraws(a)
 		c.sites.writes(c, a, -1)
 		c.release(a)
 		c.vacate(a)

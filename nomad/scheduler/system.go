@@ -97,6 +97,7 @@ func (s *system) place(d *draft, req *reconcile.Request, result *reconcile.Resul
 			withdraw(result, p)
 			continue
 		}
+		s.awaits(s.stackOf(stacks, d.cluster, p.Job), p.Group)
 		s.queued[p.Group.Name]++
 		if known := s.failed[p.Group.Name]; known != nil {
 			known.CoalescedFailures++

@@ -14,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/nodeclass"
 	"github.com/open-nomad/open-nomad/nomad/quota"
@@ -41,6 +42,7 @@ type world struct {
 	schemas map[string]*nomad.DriverSchema
 	volumes []*hostvolume.Volume // dynamic
 	claims  []*hostvolume.Claim
+	csi     map[string]*csi.Volume // by ID, with Schedulable
 	parsed  *schema.Set
 	// elsewhere is the usage of other namespaces of the quota.
 	elsewhere quota.Amount

@@ -58,7 +58,7 @@ func (e *Eligibility) CheckFor(group, alloc string, n *nomad.Node) string {
 // Differs reports whether allocations of the group have different demands.
 func (e *Eligibility) Differs(group string) bool {
 	g := e.groups[group]
-	return g != nil && len(g.each) > 0
+	return g != nil && (len(g.each) > 0 || g.csiEach)
 }
 
 // Classes returns, for each class seen, whether some group could run there.

@@ -41,6 +41,8 @@ func (d *demand) why(n *nomad.Node) string {
 type Group struct {
 	demands []demand
 	each    []*nomad.VolumeRequest // per_alloc: a different volume for each allocation
+	csi     bool                   // the group requests CSI volumes
+	csiEach bool                   // with per_alloc
 
 	rules     Rules
 	namespace string // of the job
@@ -154,7 +156,7 @@ func driverDemand(name string) demand {
 // Escapes reports whether a demand depends on a single node or a single allocation. Computed
 // classes then cannot determine where the group fits. A check of a node with a dynamic volume makes it true.
 func (g *Group) Escapes() bool {
-	return g.escaped || len(g.each) > 0 || slices.ContainsFunc(g.demands, func(d demand) bool { return d.single && d.dynamic == nil })
+	return g.escaped || g.csi || len(g.each) > 0 || slices.ContainsFunc(g.demands, func(d demand) bool { return d.single && d.dynamic == nil })
 }
 
 // Check returns the first demand that the node does not meet, or "".

@@ -17,6 +17,10 @@ func (g *Group) volumes(tg *nomad.TaskGroup) {
 		if v == nil {
 			continue // an older state may contain one; no task can mount it
 		}
+		if v.Type == nomad.VolumeTypeCSI { // see CheckCSI
+			g.csi, g.csiEach = true, g.csiEach || v.PerAlloc
+			continue
+		}
 		if v.PerAlloc {
 			g.each = append(g.each, v)
 			continue
