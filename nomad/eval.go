@@ -13,6 +13,8 @@ const (
 	CoreJobLocalTokenExpiredGC  = "local-token-expired-gc"
 	CoreJobGlobalTokenExpiredGC = "global-token-expired-gc"
 	CoreJobVariablesRekey       = "variables-rekey"
+	CoreJobCSIVolumeClaimGC     = "csi-volume-claim-gc"
+	CoreJobCSIPluginGC          = "csi-plugin-gc"
 	CoreJobForceGC              = "force-gc"
 	CoreJobPriority             = 32767
 )

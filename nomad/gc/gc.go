@@ -11,11 +11,15 @@
 //	local-token-expired-gc, global-token-expired-gc
 //	                    expired ACL tokens                             TokenAfter; global ones in the authoritative region
 //	one-time-token-gc   expired one-time tokens                        now
+//	csi-volume-claim-gc nothing: it retries the release of claims      CSIClaimAfter
+//	csi-plugin-gc       CSI plugins without instances and jobs         CSIPluginAfter
 //	variables-rekey     nothing: it re-encrypts variables              on a full rotation
 //	force-gc            all of these at any age, except keys           now
 //
 // A terminal allocation is kept while a client still runs it. One of a batch job is kept as a record
 // of the completed work while the job exists. A failed one is kept for its reschedule history.
+//
+// A job ID such as csi-volume-claim-gc:data limits that core job to the volume data, at any age.
 //
 // The Collector reads snapshots and writes by RPC, in requests of bounded size, with the leader's
 // token from the evaluation. It keeps no state. The Timer is one goroutine on the leader.
@@ -47,6 +51,10 @@ type Config struct {
 	RootKeyAfter time.Duration
 	// RootKeyRotation is how long a key signs. Default 720 h.
 	RootKeyRotation time.Duration
+	// CSIClaimAfter is the time since the last step of the release of a claim. Default 5 min.
+	CSIClaimAfter time.Duration
+	// CSIPluginAfter counts from the last change of an empty plugin. Default 1 h.
+	CSIPluginAfter time.Duration
 	// TokenAfter counts from the expiration of a token. Default 1 h.
 	TokenAfter time.Duration
 	// Access is set if ACLs are enabled, Authoritative if this is the authoritative region.
@@ -66,6 +74,8 @@ func (c Config) withDefaults() Config {
 	c.DeploymentAfter = positive(c.DeploymentAfter, time.Hour)
 	c.RootKeyAfter = positive(c.RootKeyAfter, time.Hour)
 	c.TokenAfter = positive(c.TokenAfter, time.Hour)
+	c.CSIClaimAfter = positive(c.CSIClaimAfter, 5*time.Minute)
+	c.CSIPluginAfter = positive(c.CSIPluginAfter, time.Hour)
 	c.RootKeyRotation = positive(c.RootKeyRotation, 720*time.Hour)
 	c.RekeyWithin = positive(c.RekeyWithin, 30*time.Second)
 	if c.RekeyPerSecond <= 0 {
@@ -100,6 +110,8 @@ var coreJobs = []struct {
 	{nomad.CoreJobEvalGC, (*Collector).evals},
 	{nomad.CoreJobDeploymentGC, (*Collector).deployments},
 	{nomad.CoreJobNodeGC, (*Collector).nodes},
+	{nomad.CoreJobCSIVolumeClaimGC, (*Collector).claims},
+	{nomad.CoreJobCSIPluginGC, (*Collector).plugins},
 	{nomad.CoreJobRootKeyRotateOrGC, (*Collector).rootKeys},
 	{nomad.CoreJobLocalTokenExpiredGC, (*Collector).localTokens},
 	{nomad.CoreJobGlobalTokenExpiredGC, (*Collector).globalTokens},
@@ -125,7 +137,11 @@ func (c *Collector) Process(ctx context.Context, eval *nomad.Evaluation) error {
 	}
 	for _, job := range coreJobs {
 		if job.name == name {
-			return job.run(c, ctx, c.sweep())
+			sweep := c.sweep()
+			if name == nomad.CoreJobCSIVolumeClaimGC {
+				sweep.forVolume(eval)
+			}
+			return job.run(c, ctx, sweep)
 		}
 	}
 	return fmt.Errorf("unknown core job %q", name)
@@ -153,6 +169,8 @@ type sweep struct {
 	snap  *state.Snapshot
 	now   time.Time
 	force bool // ignore ages
+
+	volume, namespace string // of csi-volume-claim-gc for one volume; "" means all
 }
 
 func (c *Collector) sweep() *sweep {

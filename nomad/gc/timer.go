@@ -15,6 +15,8 @@ type Intervals struct {
 	Deployment time.Duration // default 5 min
 	RootKey    time.Duration // default 10 min
 	Token      time.Duration // of all ACL tokens; default 5 min
+	CSIClaim   time.Duration // default 5 min
+	CSIPlugin  time.Duration // default 5 min
 }
 
 // rekeyEvery is the interval of the search for variables of rekeying keys: it resumes interrupted
@@ -41,6 +43,8 @@ func NewTimer(every Intervals, index func() uint64, enqueue func(*nomad.Evaluati
 		nomad.CoreJobGlobalTokenExpiredGC: every.Token,
 		nomad.CoreJobOneTimeTokenGC:       every.Token,
 		nomad.CoreJobVariablesRekey:       rekeyEvery,
+		nomad.CoreJobCSIVolumeClaimGC:     every.CSIClaim,
+		nomad.CoreJobCSIPluginGC:          every.CSIPlugin,
 	} {
 		switch {
 		case d > 0:

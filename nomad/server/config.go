@@ -156,6 +156,9 @@ type Config struct {
 	NodeGCThreshold          time.Duration // default 24 h
 	DeploymentGCThreshold    time.Duration // default 1 h
 	ACLTokenGCThreshold      time.Duration // default 1 h
+	CSIClaimGCThreshold      time.Duration // default 5 min
+	CSIClaimGCInterval       time.Duration // default 5 min
+	CSIPluginGCThreshold     time.Duration // default 1 h
 	RootKeyGCThreshold       time.Duration // default 1 h
 	RootKeyGCInterval        time.Duration // default 10 min
 	RootKeyRotationThreshold time.Duration // default 720 h

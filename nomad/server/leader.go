@@ -102,11 +102,12 @@ func (s *Server) lead(ctx context.Context) error {
 	s.beats.Lead(slices.Collect(snap.Nodes(nil)))
 	reaper := broker.NewReaper(broker.ReaperConfig{Broker: s.broker, Blocked: s.blocked, Write: s.writeEvals, JobExists: s.jobExists,
 		Log: s.log})
-	timer := gc.NewTimer(gc.Intervals{Job: s.cfg.JobGCInterval, RootKey: s.cfg.RootKeyGCInterval}, s.raft.AppliedIndex, s.broker.Enqueue)
+	timer := gc.NewTimer(gc.Intervals{Job: s.cfg.JobGCInterval, RootKey: s.cfg.RootKeyGCInterval,
+		CSIClaim: s.cfg.CSIClaimGCInterval}, s.raft.AppliedIndex, s.broker.Enqueue)
 	for _, run := range []func(context.Context) error{
 		func(ctx context.Context) error { return s.locks.Run(ctx, snap.LockedVariables()) },
 		s.beats.Run, s.plans.Run, s.deploys.Run, s.periodic.Run, s.drains.Run, s.followPause, s.blocked.Run, reaper.Run, timer.Run, s.reconcile,
-		s.pilot.Run, s.firstKey,
+		s.claims.Run, s.pilot.Run, s.firstKey,
 		s.replicate,
 	} {
 		wg.Go(func() {

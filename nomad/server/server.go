@@ -36,8 +36,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/autopilot"
 	"github.com/open-nomad/open-nomad/nomad/broker"
+	"github.com/open-nomad/open-nomad/nomad/claims"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/consul"
+	"github.com/open-nomad/open-nomad/nomad/csicall"
+	"github.com/open-nomad/open-nomad/nomad/csisecret"
 	"github.com/open-nomad/open-nomad/nomad/deploy"
 	"github.com/open-nomad/open-nomad/nomad/drain"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
@@ -108,6 +111,9 @@ type Server struct {
 	deploys   *deploy.Watcher
 	periodic  *periodic.Launcher
 	drains    *drain.Drainer
+	secrets   *csisecret.Sealer
+	csi       *csicall.Caller
+	claims    *claims.Watcher
 	pilot     *autopilot.Pilot
 	unserved  *unserved.Watcher
 	rpc       *rpc.Server
@@ -196,6 +202,7 @@ func (s *Server) open() (err error) {
 	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log, Admission: s.admission})
 	s.periodic = periodic.New(periodic.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log, Admission: s.admission})
 	s.drains = drain.New(drain.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
+	s.openVolumes()
 	s.pilot = s.newPilot()
 	s.unserved = unserved.New(unserved.Config{Store: s.fsm.State, CaughtUp: s.caughtUp.whenOpen(), Moved: s.moved.wait,
 		Others: func() []string { return unmarked(s.cfg.Region, s.Members()) }, Served: s.served, Log: s.log})

@@ -43,7 +43,8 @@ func (s *Server) newWorkers() *worker.Pool {
 		BatchEvalAfter: s.cfg.BatchEvalGCThreshold, JobAfter: s.cfg.JobGCThreshold, NodeAfter: s.cfg.NodeGCThreshold,
 		TokenAfter: s.cfg.ACLTokenGCThreshold, Authoritative: s.cfg.AuthoritativeRegion == s.cfg.Region, Access: s.cfg.Access.Enabled,
 		DeploymentAfter: s.cfg.DeploymentGCThreshold, RootKeyAfter: s.cfg.RootKeyGCThreshold,
-		RootKeyRotation: s.cfg.RootKeyRotationThreshold, Log: s.log})
+		RootKeyRotation: s.cfg.RootKeyRotationThreshold, CSIClaimAfter: s.cfg.CSIClaimGCThreshold,
+		CSIPluginAfter: s.cfg.CSIPluginGCThreshold, Log: s.log})
 	return worker.NewPool(workerCount(s.cfg.Workers), workerTypes(s.cfg.Schedulers), func(types []string) *worker.Worker {
 		return worker.New(worker.Config{RPC: s.asLeader(), Store: s.fsm.State, Core: collector, Region: s.cfg.Region, Kinds: s.cfg.Kinds,
 			Schemas: s.schemas, Schedulers: types, Log: s.log})

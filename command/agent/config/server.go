@@ -20,9 +20,9 @@ type Server struct {
 	EvalGCThreshold           time.Duration          `hcl:"eval_gc_threshold" default:"1h"`
 	BatchEvalGCThreshold      time.Duration          `hcl:"batch_eval_gc_threshold" default:"24h"`
 	DeploymentGCThreshold     time.Duration          `hcl:"deployment_gc_threshold" default:"1h"`
-	CSIVolumeClaimGCInterval  time.Duration          `hcl:"csi_volume_claim_gc_interval" default:"5m" later:"CSI volumes"`
-	CSIVolumeClaimGCThreshold time.Duration          `hcl:"csi_volume_claim_gc_threshold" default:"5m" later:"CSI volumes"`
-	CSIPluginGCThreshold      time.Duration          `hcl:"csi_plugin_gc_threshold" default:"1h" later:"CSI volumes"`
+	CSIVolumeClaimGCInterval  time.Duration          `hcl:"csi_volume_claim_gc_interval" default:"5m"`
+	CSIVolumeClaimGCThreshold time.Duration          `hcl:"csi_volume_claim_gc_threshold" default:"5m"`
+	CSIPluginGCThreshold      time.Duration          `hcl:"csi_plugin_gc_threshold" default:"1h"`
 	ACLTokenGCThreshold       time.Duration          `hcl:"acl_token_gc_threshold" default:"1h"`
 	RootKeyGCInterval         time.Duration          `hcl:"root_key_gc_interval" default:"10m"`
 	RootKeyGCThreshold        time.Duration          `hcl:"root_key_gc_threshold" default:"1h"`
