@@ -49,6 +49,7 @@ const (
 	NodeEventSubsystemDriver    = "Driver"
 	NodeEventSubsystemHeartbeat = "Heartbeat"
 	NodeEventSubsystemCluster   = "Cluster"
+	NodeEventSubsystemCSI       = "CSI"
 	NodeEventSubsystemScheduler = "Scheduler"
 )
 

@@ -53,6 +53,10 @@ type Plugin struct {
 	identity   spec.IdentityClient
 	controller spec.ControllerClient
 	node       spec.NodeClient
+
+	mu      sync.Mutex
+	calls   int // running now
+	closing bool
 }
 
 // Dial connects to a plugin. It fails if the socket does not exist or nobody listens on it. It does not call the plugin.
@@ -80,8 +84,40 @@ func Dial(ctx context.Context, s Socket) (*Plugin, error) {
 		node: spec.NewNodeClient(conn)}, nil
 }
 
-// Close ends the connection and the calls on it.
-func (p *Plugin) Close() error { return p.conn.Close() }
+// Close ends the connection after the running calls. It does not wait for them. Later calls fail.
+func (p *Plugin) Close() error {
+	p.mu.Lock()
+	closed := p.closing
+	p.closing = true
+	idle := p.calls == 0
+	p.mu.Unlock()
+	if closed || !idle {
+		return nil
+	}
+	return p.conn.Close()
+}
+
+// enter counts a call that begins. It fails after Close.
+func (p *Plugin) enter() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closing {
+		return &Error{Code: codes.Unavailable, text: "the instance of the plugin was stopped or replaced"}
+	}
+	p.calls++
+	return nil
+}
+
+// leave counts a call that ends. The last one after Close ends the connection.
+func (p *Plugin) leave() {
+	p.mu.Lock()
+	p.calls--
+	last := p.closing && p.calls == 0
+	p.mu.Unlock()
+	if last {
+		p.conn.Close() // nobody waits for its error
+	}
+}
 
 // dialer connects to a socket. The first connection is already made.
 type dialer struct {
@@ -134,6 +170,10 @@ func (c *call) shown(text string) string {
 
 // do runs a call within its limits and converts its error.
 func (p *Plugin) do(ctx context.Context, c call, run func(ctx context.Context) error) error {
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.leave()
 	limited, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	pause := wait.Backoff{Min: firstRetry, Max: lastRetry}

@@ -43,6 +43,7 @@ var layout = map[string]*contents{
 	"host_volumes_to_create": {anyKey: single},
 	"consul_tokens":          {anyKey: record[ConsulToken]},
 	"vault_tokens":           {anyKey: record[VaultToken]},
+	"csi_instances":          {anyKey: record[CSIInstance]},
 	"host_volume_paths":      {keys: map[string]reader{"paths": single}},
 	"node":                   {keys: map[string]reader{"node_registration": record[nomad.NodeRegistration], "node_boot": record[nodeBoot]}},
 	"node_identity":          {keys: map[string]reader{"node_identity_state": record[nodeIdentity], "node_identity_renewal": record[renewal]}},

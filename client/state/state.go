@@ -18,6 +18,7 @@
 //	check_results/<alloc id>_<check id>       message.CheckQueryResult
 //	consul_tokens/<alloc id>_<accessor>       ConsulToken; builds without this bucket ignore it
 //	vault_tokens/<alloc id>_<id>              VaultToken; builds without this bucket ignore it
+//	csi_instances/<kind, plugin and alloc id> CSIInstance; builds without this bucket ignore it
 //	host_volumes_to_create/<id>               message.ClientHostVolumeState
 //
 // One goroutine writes. Each commit contains everything that is queued when it begins. Methods
