@@ -13,9 +13,8 @@ import (
 type command struct {
 	number message.CommandType
 	name   string
-	// nil for a command of an unsupported feature
-	apply func(store *state.Store, index uint64, body []byte) (any, *state.Changes, error)
-	body  func() any // returns an empty body; nil if the type is unknown
+	apply  func(store *state.Store, index uint64, body []byte) (any, *state.Changes, error)
+	body   func() any // returns an empty body; nil if the type is unknown
 }
 
 // handle returns the row of a command with a body of type T.
@@ -45,12 +44,6 @@ func ignored(number message.CommandType, name string) command {
 	return command{number: number, name: name, apply: func(*state.Store, uint64, []byte) (any, *state.Changes, error) {
 		return nil, nil, nil
 	}}
-}
-
-// later returns the row of a command of an unsupported feature. Its entries stop the server
-// unless they carry the ignore flag: see missing.
-func later(number message.CommandType, name string) command {
-	return command{number: number, name: name}
 }
 
 // commandTable returns all commands by number.

@@ -185,7 +185,7 @@ func (f *FSM) apply(store *state.Store, entry *raft.Log) (any, *state.Changes, e
 		f.skip(number, entry.Index)
 		return nil, nil, nil
 	}
-	return nil, nil, missing(number, cmd.name, entry.Index)
+	return nil, nil, missing(number, entry.Index)
 }
 
 // skip skips an entry with the ignore flag. It logs each type once.
@@ -198,14 +198,11 @@ func (f *FSM) skip(number message.CommandType, index uint64) {
 }
 
 // missing returns the error for an entry that this version cannot apply.
-func missing(number message.CommandType, name string, index uint64) error {
-	if name == "" {
-		name = "unknown"
-	}
-	return &fatalError{fmt.Errorf("log entry %d has type %d (%s), which this version does not support: upgrade this server, "+
+func missing(number message.CommandType, index uint64) error {
+	return &fatalError{fmt.Errorf("log entry %d has type %d (unknown), which this version does not support: upgrade this server, "+
 		"or remove the feature on a server that supports it and then save and restore a snapshot there, so that the "+
 		"log no longer holds the entry",
-		index, number, name)}
+		index, number)}
 }
 
 // tell notifies the observer of a command's changes.

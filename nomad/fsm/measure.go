@@ -67,6 +67,11 @@ var measured = map[message.CommandType]string{
 	message.ServiceRegistrationDeleteByIDRequestType:     "apply_service_registration_delete_id",
 	message.ServiceRegistrationDeleteByNodeIDRequestType: "apply_service_registration_delete_node_id",
 
+	message.CSIVolumeRegisterRequestType:              "apply_csi_volume_register",
+	message.CSIVolumeDeregisterRequestType:            "apply_csi_volume_deregister",
+	message.CSIVolumeClaimRequestType:                 "apply_csi_volume_claim",
+	message.CSIVolumeClaimBatchRequestType:            "apply_csi_volume_batch_claim",
+	message.CSIPluginDeleteRequestType:                "apply_csi_plugin_delete",
 	message.HostVolumeRegisterRequestType:             "apply_host_volume_register",
 	message.HostVolumeDeleteRequestType:               "apply_host_volume_delete",
 	message.TaskGroupHostVolumeClaimDeleteRequestType: "apply_task_group_host_volume_claim_delete",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
@@ -29,23 +30,6 @@ const (
 	rootKeyRecord    = 30
 	variableRecord   = 22
 )
-
-// secretFields lists the secrets in records that are not decoded to types of package nomad.
-var secretFields = map[byte][][]string{
-	csiVolumeRecord: {{"Secrets"}},
-}
-
-// removeFields removes a field of a record.
-func removeFields(v any, path []string) {
-	m, ok := v.(map[string]any)
-	switch {
-	case !ok:
-	case len(path) == 1:
-		delete(m, path[0])
-	default:
-		removeFields(m[path[0]], path[1:])
-	}
-}
 
 // Check reads every record like a server that restores the archive. It refuses an archive that
 // no server could use.
@@ -166,17 +150,14 @@ func walk(r io.Reader, fn func(state.Record, *fsm.RecordReader) error) error {
 	return fmt.Errorf("%s: %w", stateName, err)
 }
 
-// withoutSecrets decodes a record and removes its secrets: keys, tokens, secret IDs, secrets of
-// volumes and identity providers, and the encrypted contents of variables.
+// withoutSecrets decodes a record and removes its secrets: keys, tokens, secret IDs, secrets and
+// mount flags of volumes, secrets of identity providers, and the encrypted contents of variables.
 func withoutSecrets(rec state.Record, in *fsm.RecordReader) (any, error) {
 	v := rec.Row()
 	if v == nil {
 		var generic any
 		if err := in.Decode(&generic); err != nil {
 			return nil, err
-		}
-		for _, path := range secretFields[rec.Type] {
-			removeFields(generic, path)
 		}
 		return generic, nil
 	}
@@ -190,6 +171,8 @@ func withoutSecrets(rec state.Record, in *fsm.RecordReader) (any, error) {
 		row.SignedIdentities = nil
 	case *variable.Encrypted:
 		row.Data = nil
+	case *csi.Volume:
+		return row.Redacted(), nil
 	case *rbac.Token:
 		row.SecretID = ""
 	case *rbac.AuthMethod:

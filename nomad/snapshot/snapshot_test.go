@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -30,7 +31,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
-// records returns a stream with some rows of this version and others of later ones.
+// records returns a stream with a row of most types.
 func records(t testing.TB) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -45,9 +46,10 @@ func records(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	put(2, &nomad.IndexEntry{Key: "jobs", Value: 70})
-	put(2, &nomad.IndexEntry{Key: "csi_volumes", Value: 71})
+	put(2, &nomad.IndexEntry{Key: "later", Value: 71})
 	put(0, &nomad.Node{ID: "n1", SecretID: "hidden-node", NodePool: "default", SchedulingEligibility: "eligible"})
-	put(1, &nomad.Job{ID: "j", Namespace: "default", NodePool: "default", ModifyIndex: 7})
+	put(1, &nomad.Job{ID: "j", Namespace: "default", NodePool: "default", ModifyIndex: 7, TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 2,
+		Tasks: []*nomad.Task{{Name: "t", CSIPluginConfig: &nomad.TaskCSIPluginConfig{ID: "ebs", Type: csi.PluginNode}}}}}})
 	put(4, &nomad.Allocation{ID: "a1", Namespace: "default", JobID: "j", SignedIdentities: map[string]string{"t": "hidden-jwt"}})
 	put(30, &rootkey.Key{KeyID: "k1", State: "active", WrappedKeys: []*rootkey.Wrapped{{Provider: "aead", ProviderID: "aead",
 		WrappedDataEncryptionKey: &rootkey.BlobInfo{Ciphertext: []byte("c")}, KeyEncryptionKey: []byte("hidden-kek")}}})
@@ -73,9 +75,13 @@ func records(t testing.TB) []byte {
 		Port: 80, ModifyIndex: 7})
 	put(31, &hostvolume.Volume{ID: "v1", Namespace: "default", Name: "data", NodeID: "n1", Parameters: map[string]string{"mode": "0700"},
 		State: "ready", ModifyIndex: 7})
-	for _, kind := range []byte{17, 18} {
-		put(kind, map[string]any{"ID": fmt.Sprint("later", kind), "Data": []byte{0, 1, 255}})
-	}
+	plugin := csi.NewPlugin("ebs").WithJob(csi.PluginNode, csi.JobDescription{Namespace: "default", ID: "j", Expected: 2})
+	plugin.ModifyIndex = 7
+	put(17, plugin)
+	v := &csi.Volume{ID: "db", Namespace: "default", PluginID: "ebs", Sealed: &csi.Sealed{KeyID: "k1", Data: []byte("hidden-sealed")},
+		Secrets: csi.Secrets{"k": "hidden-secret"}, MountOptions: &nomad.CSIMountOptions{FSType: "ext4", MountFlags: []string{"hidden-flag"}}}
+	v.Canonicalize()
+	put(18, v)
 	if err := out.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +155,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost restores an archive with rows of later features and writes the state again.
+// TestNothingIsLost restores an archive and writes the state again.
 // Every record must be present and unchanged.
 func TestNothingIsLost(t *testing.T) {
 	before := records(t)
@@ -427,7 +433,7 @@ func TestStateAt(t *testing.T) {
 			t.Errorf("table %s is at %d", table, got)
 		}
 	}
-	if got := s.TableIndex("csi_volumes"); got != 71 {
+	if got := s.TableIndex("later"); got != 71 {
 		t.Errorf("the table of a later feature is at %d", got)
 	}
 	if s.Job(nil, "default", "j") == nil || s.Index() != 9000 {

@@ -109,10 +109,12 @@ func (s *Snapshot) AllocsByDeployment(ws memdb.WatchSet, deployment string) iter
 
 // storeAlloc stores a, which the caller owns, in place of old. old is nil for a new allocation.
 // It also updates the quota usage, the counts of the job summary in c, the counters of the
-// deployment and the Changes. It removes the service registrations of an ended allocation.
+// deployment, the records of CSI plugins and the Changes. It removes the service registrations of an
+// ended allocation.
 func (t *txn) storeAlloc(a, old *nomad.Allocation, c counts) {
 	allocs.Put(t.Txn, a)
 	t.account(a, old)
+	t.followPluginAlloc(a, old)
 	if a.ClientTerminalStatus() {
 		t.deregister("alloc", a.ID) // its client may be unable to do so
 	}
@@ -151,6 +153,7 @@ func (s *Store) UpdateAllocsFromClient(index uint64, req *message.AllocUpdateReq
 				back, at = append(back, &a), max(at, update.ModifyTime)
 			}
 			reported[a.NodeID] = true
+			t.at = max(t.at, update.ModifyTime)
 			if a.TerminalStatus() != old.TerminalStatus() {
 				touched[a.JobNamespacedID()] = true
 			}

@@ -21,6 +21,12 @@ var csiVolumes = &table.Table[csi.Volume]{
 	ID:     func(v *csi.Volume) table.Key { return table.KeyOf(v.Namespace, v.ID) },
 	Indexes: []table.Index[csi.Volume]{
 		{Name: "plugin_id", Key: func(v *csi.Volume) table.Key { return table.KeyOf(v.PluginID) }},
+		{Name: "key_id", Key: func(v *csi.Volume) table.Key {
+			if v.Sealed == nil {
+				return nil
+			}
+			return table.Optional(v.Sealed.KeyID)
+		}},
 	},
 }
 
@@ -42,6 +48,11 @@ func (s *Snapshot) CSIVolumesByNamespace(ws memdb.WatchSet, ns string) iter.Seq[
 // CSIVolumesByPlugin returns the volumes of a plugin in all namespaces.
 func (s *Snapshot) CSIVolumesByPlugin(ws memdb.WatchSet, plugin string) iter.Seq[*csi.Volume] {
 	return csiVolumes.By(s.tx, ws, "plugin_id", table.KeyOf(plugin))
+}
+
+// CSIVolumesByKey returns the volumes whose secrets the root key encrypts.
+func (s *Snapshot) CSIVolumesByKey(ws memdb.WatchSet, key string) iter.Seq[*csi.Volume] {
+	return csiVolumes.By(s.tx, ws, "key_id", table.KeyOf(key))
 }
 
 // ShownCSIVolume returns a copy of the volume with the fields that its plugin determines. It still contains the secrets.

@@ -41,6 +41,7 @@ func (s *Store) Reap(index uint64, req *message.EvalReapRequest) (*Changes, erro
 				allocs.Delete(t.Txn, a)
 				t.account(nil, a)
 				t.deregister("alloc", id)
+				t.followPluginAlloc(nil, a)
 			}
 		}
 		t.setCollectedStatuses(touched)

@@ -83,6 +83,7 @@ func (s *Store) RegisterJob(index uint64, req *message.JobRegisterRequest) (*Cha
 			return err
 		}
 		j := req.Job
+		t.at = j.SubmitTime
 		canonicalJob(j)
 		if old := dispatchedWith(t, j.Namespace, j.ParentID, j.DispatchIdempotencyToken); j.ParentID != "" && old != nil && old.ID != j.ID {
 			return fmt.Errorf("dispatch of job %q: %w", j.ParentID, ErrDispatched)
@@ -150,6 +151,7 @@ func (t *txn) upsertJob(j *nomad.Job, source *nomad.JobSubmission) error {
 	t.upsertSummaryOfJob(j)
 	t.countChild(j, old)
 	jobs.Put(t.Txn, j)
+	t.followPluginJob(j.NamespacedID(), old)
 	t.putScalingPolicies(j)
 	t.putJobVersion(j, source)
 	return nil
@@ -169,6 +171,7 @@ func canonicalJob(j *nomad.Job) {
 func (s *Store) DeregisterJob(index uint64, req *message.JobDeregisterRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		id := nomad.NamespacedID{ID: req.JobID, Namespace: req.Namespace}
+		t.at = req.SubmitTime
 		if req.NoShutdownDelay {
 			yes := true
 			for a := range allocs.By(t, nil, "job", table.KeyOf(id.Namespace, id.ID)) {
@@ -194,6 +197,7 @@ func (s *Store) DeregisterJobs(index uint64, req *message.JobBatchDeregisterRequ
 			ids = append(ids, id)
 		}
 		slices.SortFunc(ids, compareNamespaced)
+		t.at = req.SubmitTime
 		for _, id := range ids {
 			opt := req.Jobs[id]
 			if opt != nil && opt.Purge {
@@ -234,7 +238,7 @@ func (t *txn) stopJob(id nomad.NamespacedID, submitTime int64) (*nomad.Job, erro
 }
 
 // purgeJob deletes a job with its versions, submissions, summary, launch, scaling policies,
-// scaling events and volume claims.
+// scaling events and volume claims. Its plugins no longer expect it.
 func (t *txn) purgeJob(j *nomad.Job) {
 	k := table.KeyOf(j.Namespace, j.ID)
 	t.uncountChild(j)
@@ -251,4 +255,5 @@ func (t *txn) purgeJob(j *nomad.Job) {
 	t.deleteLaunch(j)
 	t.deleteScaling(j)
 	t.deleteClaims(j)
+	t.followPluginJob(j.NamespacedID(), j)
 }

@@ -75,6 +75,9 @@ func (s *Store) DeleteNamespaces(index uint64, req *message.NamespaceDeleteReque
 			for v := range hostVolumes.By(t, nil, table.Primary, table.KeyOf(name)) {
 				return fmt.Errorf("namespace %q has the volume %q (%s): delete its volumes first", name, v.Name, v.ID)
 			}
+			for v := range csiVolumes.By(t, nil, table.Primary, table.KeyOf(name)) {
+				return fmt.Errorf("namespace %q has the CSI volume %q: delete or deregister its volumes first", name, v.ID)
+			}
 			if q := variableQuotas.Get(t, nil, table.KeyOf(name)); q != nil {
 				variableQuotas.Delete(t.Txn, q)
 			}

@@ -95,6 +95,8 @@ func (s *Store) RegisterNode(index uint64, req *message.NodeRegisterRequest) (*C
 		}
 		t.putNode(&n)
 		t.followVolumes(&n)
+		t.at = nanos(n.StatusUpdatedAt)
+		t.followInstances(n.ID)
 		t.dropSchemas(nomad.LostSchemas(old, &n))
 		return nil
 	})

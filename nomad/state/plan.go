@@ -13,6 +13,7 @@ import (
 // ApplyPlanResults commits the part of a plan that the plan applier accepted.
 func (s *Store) ApplyPlanResults(index uint64, req *message.ApplyPlanResultsRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
+		t.at = req.UpdatedAt
 		if req.Deployment != nil {
 			d := *req.Deployment
 			t.putDeployment(&d)

@@ -111,6 +111,7 @@ func (s *Store) DeregisterNodes(index uint64, d Deregistration) (*Changes, error
 			return fmt.Errorf("deregister nodes: missing node ID")
 		}
 		var lost []string
+		t.at = nanos(d.PurgedAt)
 		for _, id := range d.IDs {
 			n := nodes.Get(t, nil, table.KeyOf(id))
 			if n == nil {
@@ -118,6 +119,7 @@ func (s *Store) DeregisterNodes(index uint64, d Deregistration) (*Changes, error
 			}
 			nodes.Delete(t.Txn, n)
 			t.dropVolumesOf(n)
+			t.followInstances(id)
 			lost = append(lost, nomad.LostSchemas(n, nil)...)
 			if d.Purge || n.DrainStrategy != nil || n.SchedulingEligibility == nomad.NodeSchedulingIneligible {
 				t.purge(id, d.PurgedAt)

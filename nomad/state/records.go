@@ -60,7 +60,7 @@ func Tables() []Record {
 		rowRecord(10, "Deployment", deployments, nil),
 		rowRecord(16, "ScalingPolicy", scalingPolicies, canonicalPolicy),
 		rowRecord(19, "ScalingEvents", scalingEvents, nil),
-		rowRecord(17, "CSIPlugin", csiPlugins, nil),
+		rowRecord(17, "CSIPlugin", csiPlugins, canonicalCSIPlugin),
 		rowRecord(18, "CSIVolume", csiVolumes, canonicalCSIVolume),
 		rowRecord(11, "ACLPolicy", aclPolicies, nil),
 		rowRecord(12, "ACLToken", aclTokens, nil),
@@ -280,6 +280,7 @@ func (r *Restore) Finish() *Store {
 		t.restoreLaunch(j)
 		t.restoreScaling(j)
 	}
+	t.restorePlugins()
 	for d := range deployments.All(t, nil) {
 		if d.Active() && jobs.Get(t, nil, table.KeyOf(d.Namespace, d.JobID)) == nil {
 			cancelled := *d

@@ -37,7 +37,7 @@ func (s *Snapshot) ActiveRootKey(ws memdb.WatchSet) *rootkey.Key {
 }
 
 // RootKeyInUse reports whether the key is still needed. It is needed by allocations that have not
-// ended and by nodes with tokens it signed, and by variables it encrypted.
+// ended and by nodes with tokens it signed, and by variables and secrets of volumes it encrypted.
 func (s *Snapshot) RootKeyInUse(id string) bool {
 	for range allocs.By(s.tx, nil, "signing_key", table.KeyOf(id)) {
 		return true
@@ -46,6 +46,9 @@ func (s *Snapshot) RootKeyInUse(id string) bool {
 		return true
 	}
 	for range s.VariablesByKey(nil, id) {
+		return true
+	}
+	for range s.CSIVolumesByKey(nil, id) {
 		return true
 	}
 	k := s.RootKey(nil, id)

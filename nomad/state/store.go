@@ -105,6 +105,7 @@ type txn struct {
 	log     *slog.Logger
 	changes Changes
 	usages  map[string]*quota.NamespaceUsage // modified usages by namespace; nil means no quota
+	at      int64                            // the time in the command, in ns since 1970; 0 if it has none
 }
 
 // write runs fn as the log entry index. If fn fails, nothing changes.

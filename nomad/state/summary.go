@@ -65,6 +65,7 @@ func (t *txn) editSummary(ns, id string, edit func(*nomad.JobSummary) bool) {
 	if edit(&sum) {
 		sum.ModifyIndex = t.Index
 		jobSummaries.Put(t.Txn, &sum)
+		t.followPluginSummary(&sum)
 	}
 }
 
@@ -245,6 +246,7 @@ func (s *Store) ReconcileJobSummaries(index uint64) (*Changes, error) {
 				sum.Summary[name] = c.added(nomad.TaskGroupSummary{})
 			}
 			jobSummaries.Put(t.Txn, sum)
+			t.followPluginSummary(sum)
 		}
 		return nil
 	})

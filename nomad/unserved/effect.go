@@ -52,30 +52,3 @@ func effectOnJobs(name string, n int) string {
 	return sentence{"1 job uses " + name + ", which this version does not support",
 		"%d jobs use " + name + ", which this version does not support"}.of(n)
 }
-
-// record describes the feature of a type of records.
-type record struct {
-	name   string
-	effect sentence
-}
-
-// records maps the record types that state stores undecoded to their features.
-var records = map[string]record{
-	"CSIPlugin": kept("csi plugin", "csi plugins", "shown, updated or removed"),
-	"CSIVolume": kept("csi volume", "csi volumes", "shown, claimed, updated or removed"),
-}
-
-// kept returns the feature of records that are stored but not used.
-func kept(one, many, not string) record {
-	shown := strings.NewReplacer("csi", "CSI")
-	return record{many, sentence{"1 " + shown.Replace(one) + " is preserved: it is not " + not + " here",
-		"%d " + shown.Replace(many) + " are preserved: they are not " + not + " here"}}
-}
-
-// recordOf returns the feature of a type of records.
-func recordOf(kind string) record {
-	if r, ok := records[kind]; ok {
-		return r
-	}
-	return kept("record of type "+kind, "records of type "+kind, "used")
-}

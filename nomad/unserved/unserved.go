@@ -2,15 +2,13 @@
 //
 // Registration refuses jobs with unsupported features. State may contain such jobs
 // nevertheless: a server of another build wrote them to the log, or a snapshot contained them.
-// The same holds for records of unsupported features, such as CSI volumes.
 //
 // Each feature has a message about the consequences (effect.go). It describes servers and
 // clients of this version. In a cluster with other builds, the leader's build decides about
 // placement and the client's build runs the tasks.
 //
-// List reads every job, job version and unsupported record of a snapshot once. A Watcher runs
-// on every server. Its one goroutine, Run, logs the list when it has changed. The package never
-// writes to state.
+// List reads every job of a snapshot once. A Watcher runs on every server. Its one goroutine, Run,
+// logs the list when it has changed. The package never writes to state.
 package unserved
 
 import (
@@ -24,10 +22,10 @@ import (
 
 // Feature is a stored feature that this version does not support.
 type Feature struct {
-	Name   string   // stable key, such as "multiregion", "volume csi" or "csi volumes"
-	Count  int      // jobs that use it, or records of it
+	Name   string   // stable key, such as "multiregion" or "connect"
+	Count  int      // jobs that use it
 	Effect string   // message with the count, without full stop: "Consul namespaces of 3 jobs have no effect here"
-	Jobs   []string // "namespace/id" of the jobs that use it, sorted; nil for other records
+	Jobs   []string // "namespace/id" of the jobs that use it, sorted
 }
 
 // List returns the stored features that this version does not support, sorted by name. It skips
@@ -36,10 +34,6 @@ func List(s *state.Snapshot) []Feature {
 	var out []Feature
 	for name, jobs := range users(s) {
 		out = append(out, Feature{Name: name, Count: len(jobs), Effect: effectOnJobs(name, len(jobs)), Jobs: jobs})
-	}
-	for kind, n := range s.Foreign() {
-		r := recordOf(kind)
-		out = append(out, Feature{Name: r.name, Count: n, Effect: r.effect.of(n)})
 	}
 	slices.SortFunc(out, func(a, b Feature) int { return cmp.Compare(a.Name, b.Name) })
 	return out

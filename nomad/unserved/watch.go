@@ -94,8 +94,8 @@ func (w *Watcher) log(sentences, others []string) {
 	log.Warn("this version does not support stored features")
 }
 
-// Sentences returns the messages for the currently stored features. It caches them until jobs or
-// scaling events change or a snapshot is restored. Undecoded records do not change otherwise.
+// Sentences returns the messages for the currently stored features. It caches them until jobs
+// change or a snapshot is restored.
 func (w *Watcher) Sentences() []string {
 	snap := w.cfg.Store().Snapshot()
 	index := snap.TableIndex(state.TableJobs, state.TableJobVersion)

@@ -87,9 +87,9 @@ func TestWatcherLogsWhatIsNew(t *testing.T) {
 		move("x.global", "y.global")
 		expect("a second server of another build", "multiregion blocks of 3 jobs", `"x.global, y.global"`)
 		restored := state.NewRestore(quiet)
-		add(t, restored, "CSIVolume", map[string]any{"ID": "v"})
+		add(t, restored, "Job", &nomad.Job{ID: "z", Namespace: "default", Multiregion: &nomad.Multiregion{}})
 		store.Swap(restored.Finish()).Abandon()
-		expect("after a restore", "1 CSI volume is preserved")
+		expect("after a restore", "multiregion blocks of 1 job")
 		cancel()
 		if err := <-done; err != context.Canceled {
 			t.Errorf("Run() = %v", err)

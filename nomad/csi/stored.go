@@ -1,6 +1,9 @@
 package csi
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Unclaimed returns a copy of the volume without claims and without the fields that are computed when it is read.
 func (v *Volume) Unclaimed() *Volume {
@@ -14,12 +17,11 @@ func (v *Volume) Unclaimed() *Volume {
 // Succeed makes v the successor of a stored volume: it takes over the claims and what never changes. It is an error if v is another
 // volume of the storage system.
 func (v *Volume) Succeed(old *Volume) error {
-	if v.Provider == "" {
-		v.Provider = old.Provider
-	}
-	if v.ExternalID != old.ExternalID || v.PluginID != old.PluginID || v.Provider != old.Provider {
+	provider := cmp.Or(v.Provider, old.Provider)
+	if v.ExternalID != old.ExternalID || v.PluginID != old.PluginID || provider != cmp.Or(old.Provider, provider) {
 		return fmt.Errorf("%w: %s", ErrIdentity, v.ID)
 	}
+	v.Provider = provider
 	v.ReadAllocs, v.WriteAllocs = old.ReadAllocs, old.WriteAllocs
 	v.ReadClaims, v.WriteClaims, v.PastClaims = old.ReadClaims, old.WriteClaims, old.PastClaims
 	v.AccessMode, v.AttachmentMode = old.AccessMode, old.AttachmentMode
