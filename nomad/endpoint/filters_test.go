@@ -23,6 +23,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	aclendpoint "github.com/open-nomad/open-nomad/nomad/endpoint/acl"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/variables"
@@ -109,6 +110,10 @@ var filtered = map[string]listing{
 		func(s *state.Snapshot) []any { return rowsOf(s.HostVolumes(nil)) }, "", ""},
 	"TaskGroupHostVolumeClaim.List": {"", `namespace "default" { capabilities = ["host-volume-read"] }`,
 		func(s *state.Snapshot) []any { return rowsOf(s.VolumeClaims(nil)) }, "", ""},
+	"CSIVolume.List": {"", `namespace "default" { capabilities = ["csi-list-volume"] }`,
+		func(s *state.Snapshot) []any { return rowsOf(s.CSIVolumes(nil)) }, "CSIVolume.Get", "canary-volume"},
+	"CSIPlugin.List": {"", `plugin { policy = "list" }`,
+		func(s *state.Snapshot) []any { return rowsOf(s.CSIPlugins(nil)) }, "CSIPlugin.Get", "canary-plugin"},
 	"Variables.List": {"", `namespace "default" { variables { path "*" { capabilities = ["list"] } } }`,
 		func(s *state.Snapshot) []any { return rowsOf(s.Variables(nil)) }, "Variables.Read", ""},
 	"Variables.Tree": {"", `namespace "default" { variables { path "*" { capabilities = ["read"] } } }`,
@@ -241,6 +246,11 @@ func canaryWorld(t *testing.T) *state.Store {
 	restore(t, to, "Namespace", filled(c, func(n *nomad.Namespace) { n.Name = "default" }))
 	restore(t, to, "ServiceRegistration", filled(c, func(*catalog.Registration) {}))
 	restore(t, to, "HostVolume", filled(c, func(*hostvolume.Volume) {}))
+	restore(t, to, "CSIPlugin", filled(c, func(p *csi.Plugin) { p.ID = "canary-plugin" }))
+	restore(t, to, "CSIVolume", filled(c, func(v *csi.Volume) {
+		v.ID, v.PluginID = "canary-volume", "canary-plugin"
+		v.ReadClaims = map[string]*csi.Claim{canaryAlloc: {AllocationID: canaryAlloc, NodeID: canaryNode}}
+	}))
 	restore(t, to, "Variables", filled(c, func(*variable.Encrypted) {}))
 	restore(t, to, "ACLToken", filled(c, func(*rbac.Token) {}))
 	restore(t, to, "ACLRole", filled(c, func(r *rbac.Role) { r.ID = "canary-role" }))

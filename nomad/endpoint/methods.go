@@ -16,7 +16,8 @@ import (
 func (s *Service) Methods() []rpc.Method {
 	return slices.Concat(s.statusMethods(), s.jobMethods(), s.nodeMethods(), s.allocMethods(), s.schedulingMethods(),
 		s.operatorMethods(), s.variableMethods(), s.quotaMethods(), s.searchMethods(), s.snapshotMethods(), s.eventMethods(),
-		s.aclMethods(), s.relayMethods(), s.serviceMethods(), s.volumeMethods(), s.spiffeMethods(), absentMethods())
+		s.aclMethods(), s.relayMethods(), s.serviceMethods(), s.volumeMethods(), s.csiMethods(), s.clientCSIMethods(),
+		s.spiffeMethods(), absentMethods())
 }
 
 func (s *Service) statusMethods() []rpc.Method {

@@ -53,6 +53,7 @@ type Config struct {
 	Jobs        jobs.Config
 	Nodes       nodes.Config
 	HostVolumes hostvolumes.Config
+	CSIVolumes  csivolumes.Config
 
 	Variables variables.Config
 	Servers   servers.Config
@@ -83,7 +84,7 @@ type Service struct {
 	services    *services.Service
 	volumes     *hostvolumes.Service
 	svids       *svids.Service
-	plugins     *csivolumes.Service
+	csi         *csivolumes.Service
 }
 
 // New returns a Service. It sets the defaults of the config.
@@ -105,7 +106,7 @@ func New(cfg Config) *Service {
 	s.searches = searches.New(core, cfg.Search)
 	s.services = services.New(core)
 	s.volumes = hostvolumes.New(core, cfg.HostVolumes)
-	s.plugins = csivolumes.New(core)
+	s.csi = csivolumes.New(core, cfg.CSIVolumes)
 	s.svids = svids.New(core, cfg.SVIDs)
 	s.explain = explain.New(core, s.Methods)
 	return s

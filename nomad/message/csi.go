@@ -207,3 +207,10 @@ type CSISnapshotListResponse struct {
 	NextToken string
 	QueryMeta
 }
+
+// CSIVolumeResealRequest is the request of CSIVolume.Reseal, which encrypts the secrets of a volume with the active root key. It
+// is not in Nomad 2.0.
+type CSIVolumeResealRequest struct {
+	VolumeID string
+	WriteRequest
+}

@@ -45,6 +45,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/drain"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/acl"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/csivolumes"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/evals"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/hostvolumes"
@@ -272,6 +273,7 @@ func (s *Server) endpoints() *endpoint.Service {
 		Nodes: nodes.Config{AuthoritativeRegion: s.cfg.AuthoritativeRegion, Introduction: s.cfg.Introduction, Heartbeats: s.beats,
 			Plans: s.plans},
 		HostVolumes: hostvolumes.Config{Plans: s.plans, Blocked: s.blocked},
+		CSIVolumes:  csivolumes.Config{Plugins: s.csi, Releases: s.claims, Secrets: s.secrets},
 		Variables:   variables.Config{Locks: s.locks, Keyring: s.ring},
 		Servers: servers.Config{Name: s.cfg.Name, Datacenter: s.cfg.Datacenter, Warning: s.cfg.Introduction.Warning(),
 			Voters: s, Autopilot: s, Snapshots: s},

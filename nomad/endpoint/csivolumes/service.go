@@ -1,51 +1,109 @@
-// Package csivolumes answers the RPC methods that list CSI plugins and volumes. This version runs no plugins, so the lists are
-// empty. If state contains what servers of another build stored, the list is refused.
+// Package csivolumes handles the RPC methods of CSI volumes, of their snapshots and claims, and of CSI plugins.
+//
+//	Register:  rules ─▶ lock ─▶ controller validates ─▶ seal secrets ─▶ log entry
+//	Create:    rules ─▶ lock ─▶ controller creates ───▶ seal secrets ─▶ log entry
+//	           an existing volume: merge ─▶ controller and nodes expand ─▶ log entry
+//	Delete:    lock ─▶ not in use, still the leader ─▶ controller deletes ─▶ log entry
+//	Claim:     requested by the node's allocation ─▶ lock ─▶ log entry ─▶ controller attaches ─▶ reply with secrets
+//	Unpublish: log entry that the claim has ended ─▶ package claims releases it
+//
+// The lock is that of the volume in package csicall: operations on one volume never overlap, and those on different volumes
+// never wait for each other. Controller plugins do the work in the storage system. What they return is checked before it is
+// stored, and they may be called again for what is already done.
+//
+// If the entry of a created or deleted volume fails, the storage system and the state differ. The error then names the external
+// volume and the command that ends this. A created volume is never deleted automatically, because the plugin may have returned
+// one that had the name already.
+//
+// Secrets are encrypted before they are written (package csisecret). They leave the servers in calls to plugins and in the reply
+// of Claim only.
+//
+// The package keeps no state and starts no goroutine.
 package csivolumes
 
 import (
 	"context"
-	"net/http"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
 
-	memdb "github.com/hashicorp/go-memdb"
-
-	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/csi"
+	"github.com/open-nomad/open-nomad/nomad/csicall"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
-	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
-	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
+// Plugins calls the plugins. csicall.Caller implements it.
+type Plugins interface {
+	Controller(ctx context.Context, method string, req csicall.ControllerRequest, resp any) error
+	Node(ctx context.Context, node, method string, req rpc.ServerCall, resp any) error
+	Lock(ctx context.Context, namespace, volume string) (unlock func(), err error)
+}
+
+// Releases releases the claims of ended allocations. claims.Watcher implements it.
+type Releases interface {
+	// Release makes an attempt to release a claim, and waits for it. The error is what the claim waits for.
+	Release(ctx context.Context, namespace, volume, alloc string) error
+}
+
+// Secrets encrypts the secrets of volumes. csisecret.Sealer implements it.
+type Secrets interface {
+	Seal(ctx context.Context, secrets csi.Secrets) (*csi.Sealed, error)
+	// Of returns the secrets of a stored volume.
+	Of(ctx context.Context, v *csi.Volume) (csi.Secrets, error)
+}
+
+// Config configures a Service. All fields are required.
+type Config struct {
+	Plugins  Plugins
+	Releases Releases
+	Secrets  Secrets
+}
+
 // Service handles the methods.
-type Service struct{ *handler.Core }
+type Service struct {
+	*handler.Core
+	cfg Config
+}
 
 // New returns a Service.
-func New(core *handler.Core) *Service { return &Service{core} }
+func New(core *handler.Core, cfg Config) *Service { return &Service{core, cfg} }
 
-// List lists the plugins.
-func (s *Service) List(ctx context.Context, _ *rpc.Call, req *message.CSIPluginListRequest) (*message.CSIPluginListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
-		func(snap *state.Snapshot, _ memdb.WatchSet, out *message.CSIPluginListResponse) error {
-			out.Plugins, out.Index = []*csi.PluginStub{}, snap.TableIndex(state.TableNodes)
-			return none(snap, "CSIPlugin", "CSI plugins")
-		})
+// lockWithin limits the wait for another operation on the volume. It is longer than the limit of one call to a plugin.
+const lockWithin = 3 * time.Minute
+
+// lock waits until no other operation runs on a volume.
+func (s *Service) lock(ctx context.Context, namespace, id string) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, lockWithin)
+	defer cancel()
+	return s.cfg.Plugins.Lock(ctx, namespace, id)
 }
 
-// ListVolumes lists the volumes.
-func (s *Service) ListVolumes(ctx context.Context, _ *rpc.Call, req *message.CSIVolumeListRequest) (*message.CSIVolumeListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
-		func(snap *state.Snapshot, _ memdb.WatchSet, out *message.CSIVolumeListResponse) error {
-			out.Volumes = []*csi.Stub{}
-			return none(snap, "CSIVolume", "CSI volumes")
-		})
-}
-
-// none returns an error if state contains records of another build. It does not tell how many: the caller may not be
-// allowed to read those of other namespaces.
-func none(snap *state.Snapshot, record, feature string) error {
-	if snap.Foreign()[record] > 0 {
-		return apierror.Errorf(http.StatusNotImplemented,
-			"%s: not part of this version: the state has some that servers of another build stored", feature)
+// controller calls a method of the controller plugin of a request, such as "AttachVolume".
+func (s *Service) controller(ctx context.Context, method string, req csicall.ControllerRequest, resp any) error {
+	if err := s.cfg.Plugins.Controller(ctx, method, req, resp); err != nil {
+		return fmt.Errorf("controller %s: %w", words(method), err)
 	}
 	return nil
+}
+
+// words returns the words of a method, such as "attach volume" for "AttachVolume".
+func words(method string) string {
+	var out strings.Builder
+	for i, r := range method {
+		if i > 0 && r >= 'A' && r <= 'Z' {
+			out.WriteByte(' ')
+		}
+		out.WriteRune(r)
+	}
+	return strings.ToLower(out.String())
+}
+
+// joined returns the errors of several objects. One error is returned unchanged.
+func joined(errs []error) error {
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
 }

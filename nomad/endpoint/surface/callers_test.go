@@ -47,7 +47,7 @@ var admitted = map[string][]string{
 	"Eval.Reblock": serverOnly, "Eval.Reap": serverOnly, "Plan.Submit": serverOnly, "Keyring.Update": serverOnly,
 	"Deployment.Reap":      serverOnly,
 	"NodeIdentity.Session": serverOnly, "Status.Regroup": serverOnly,
-	// Unsupported features.
+	// Keyring.Get is not supported. Methods of Client... are relayed to nodes.
 	"Keyring.Get": serverOnly, "ClientHostVolume.Create": serverOnly, "ClientHostVolume.Delete": serverOnly,
 	"ClientHostVolume.Register":        serverOnly,
 	"ClientCSI.ControllerAttachVolume": serverOnly, "ClientCSI.ControllerCreateSnapshot": serverOnly,

@@ -63,7 +63,7 @@ var named = map[string][]string{
 	"Plan.Submit": {serverHere}, "Deployment.Reap": {serverHere}, "NodeIdentity.Session": {serverHere}, "Status.Regroup": {serverHere},
 	// The test has the management token, because ACLs are off.
 	"Keyring.Update": {serverHere},
-	// Unsupported features.
+	// Keyring.Get is not supported. Methods of Client... are relayed to nodes.
 	"Keyring.Get": {serverHere}, "ClientHostVolume.Create": {serverHere}, "ClientHostVolume.Delete": {serverHere},
 	"ClientHostVolume.Register":        {serverHere},
 	"ClientCSI.ControllerAttachVolume": {serverHere}, "ClientCSI.ControllerCreateSnapshot": {serverHere},
