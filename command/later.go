@@ -6,7 +6,6 @@ import "github.com/open-nomad/open-nomad/command/term"
 func laterCommands() []term.Command {
 	var out []term.Command
 	for _, l := range []struct{ feature, names string }{
-		{"CSI volumes", "volume deregister|volume detach|volume snapshot create|volume snapshot delete|volume snapshot list"},
 		{"Sentinel policies", "sentinel|sentinel apply|sentinel delete|sentinel list|sentinel read"},
 		{"recommendations of Nomad Enterprise",
 			"recommendation|recommendation apply|recommendation dismiss|recommendation info|recommendation list"},

@@ -13,14 +13,10 @@ import (
 // upstreamTable is the table that testdata/commands.tsv was made from. It is outside the repository.
 const upstreamTable = "../../shared/compat/cli.tsv"
 
-const (
-	csi            = "the storage plugins of CSI are not supported"
-	enterpriseOnly = "Nomad Enterprise only"
-)
+const enterpriseOnly = "Nomad Enterprise only"
 
 // refusedCommands are the commands of Nomad that this version refuses, and why.
 var refusedCommands = map[string]string{
-	"volume deregister": csi, "volume detach": csi, "volume snapshot create": csi, "volume snapshot delete": csi, "volume snapshot list": csi,
 	"sentinel": enterpriseOnly, "sentinel apply": enterpriseOnly, "sentinel delete": enterpriseOnly, "sentinel list": enterpriseOnly,
 	"sentinel read":  enterpriseOnly,
 	"recommendation": enterpriseOnly, "recommendation apply": enterpriseOnly, "recommendation dismiss": enterpriseOnly,

@@ -1,7 +1,6 @@
 package volume
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -14,24 +13,9 @@ import (
 // maxSpec is the maximum size of a specification, in bytes.
 const maxSpec = 1 << 20
 
-// errCSI is the error for volumes of type csi.
-var errCSI = errors.New("CSI volumes: not part of this version. Use type = \"host\" for a host volume")
-
-// parse parses the specification of a host volume, in HCL or JSON.
-func parse(text []byte) (*api.HostVolume, error) {
-	r, root, err := spec.Parse("volume", text)
-	if err != nil {
-		return nil, err
-	}
-	switch kind := r.Text(root, "type"); kind {
-	case "host":
-	case "csi":
-		return nil, errCSI
-	case "":
-		r.Fault(`no type: add type = "host"`)
-	default:
-		r.Fault(`type: %q is not a type of volumes: use type = "host"`, kind)
-	}
+// parseHost reads the specification of a dynamic host volume.
+func parseHost(r *spec.Reader, root map[string]any) (*api.HostVolume, error) {
+	r.Text(root, "type")
 	v := &api.HostVolume{Name: r.Text(root, "name"), Namespace: r.Text(root, "namespace"), ID: r.Text(root, "id"),
 		PluginID: r.Text(root, "plugin_id"),
 		NodeID:   r.Text(root, "node_id"), NodePool: r.Text(root, "node_pool"), HostPath: r.Text(root, "host_path"), Parameters: r.Texts(root,
@@ -72,11 +56,6 @@ func constraint(r *spec.Reader, from map[string]any) *api.Constraint {
 	return c
 }
 
-// units are the factors of sizes.
-var units = map[string]float64{"": 1, "B": 1, "K": 1e3, "KB": 1e3, "KIB": 1 << 10, "M": 1e6, "MB": 1e6, "MIB": 1 << 20, "G": 1e9, "GB": 1e9,
-	"GIB": 1 << 30,
-	"T":   1e12, "TB": 1e12, "TIB": 1 << 40, "P": 1e15, "PB": 1e15, "PIB": 1 << 50}
-
 // size reads a size such as "10GiB", or a number of bytes. It is 0 if it is missing.
 func size(r *spec.Reader, from map[string]any, name string) int64 {
 	v, given := from[name]
@@ -84,61 +63,26 @@ func size(r *spec.Reader, from map[string]any, name string) int64 {
 		return 0
 	}
 	delete(from, name)
-	text := strings.TrimSpace(fmt.Sprint(v))
-	end := strings.LastIndexAny(text, "0123456789.") + 1
-	number, err := strconv.ParseFloat(text[:end], 64)
+	n, err := parseSize(fmt.Sprint(v))
+	if err != nil {
+		r.Fault("%s: %v", name, err)
+	}
+	return n
+}
+
+// units are the factors of sizes.
+var units = map[string]float64{"": 1, "B": 1, "K": 1e3, "KB": 1e3, "KI": 1 << 10, "KIB": 1 << 10, "M": 1e6, "MB": 1e6, "MI": 1 << 20,
+	"MIB": 1 << 20, "G": 1e9, "GB": 1e9, "GI": 1 << 30, "GIB": 1 << 30, "T": 1e12, "TB": 1e12, "TI": 1 << 40, "TIB": 1 << 40,
+	"P": 1e15, "PB": 1e15, "PI": 1 << 50, "PIB": 1 << 50}
+
+// parseSize parses a number with a unit: "10GiB" is binary, "10GB" and "10G" are decimal.
+func parseSize(text string) (int64, error) {
+	text = strings.TrimSpace(text)
+	end := strings.LastIndexAny(text, "0123456789.,") + 1
+	number, err := strconv.ParseFloat(strings.ReplaceAll(text[:end], ",", ""), 64)
 	factor, known := units[strings.ToUpper(strings.TrimSpace(text[end:]))]
 	if err != nil || !known || number < 0 || number*factor > math.MaxInt64/2 {
-		r.Fault("%s: %q is not a size: use a number with a unit, such as \"10GiB\"", name, text)
-		return 0
+		return 0, fmt.Errorf("%q is not a size: use a number with a unit, such as \"10GiB\"", text)
 	}
-	return int64(number * factor)
+	return int64(number * factor), nil
 }
-
-const exampleHCL = `# A dynamic host volume: a directory that a plugin makes on one node.
-type = "host"
-name = "data"
-
-# The built-in plugin mkdir makes a directory. An executable in the plugin directory
-# of the node has its file name as ID.
-plugin_id = "mkdir"
-
-# Without a node, the servers choose one that has the plugin and meets the constraints.
-# node_id   = "..."
-# node_pool = "default"
-
-# constraint {
-#   attribute = "${attr.kernel.name}"
-#   value     = "linux"
-# }
-
-# Sizes that the plugin gets. mkdir ignores them.
-# capacity_min = "1GiB"
-# capacity_max = "10GiB"
-
-capability {
-  access_mode     = "single-node-writer"
-  attachment_mode = "file-system"
-}
-
-# Parameters of the plugin. Those of mkdir are mode, uid and gid.
-parameters {
-  mode = "0700"
-}
-`
-
-const exampleJSON = `{
-  "type": "host",
-  "name": "data",
-  "plugin_id": "mkdir",
-  "capability": [
-    {
-      "access_mode": "single-node-writer",
-      "attachment_mode": "file-system"
-    }
-  ],
-  "parameters": {
-    "mode": "0700"
-  }
-}
-`

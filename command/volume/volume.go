@@ -1,52 +1,102 @@
-// Package volume holds the commands for dynamic host volumes: create, register, status, delete, init, claim list and
-// claim delete. They call an agent through package api and keep no state. CSI volumes are refused by name.
+// Package volume holds the commands for volumes: create, register, status, delete, deregister, detach, init, those of
+// snapshots, and those of claims of dynamic host volumes. They call an agent through package api and keep no state.
+//
+// A dynamic host volume is a directory of one node, a CSI volume one of a storage system that a plugin attaches. The type
+// in the specification, or the flag -type, selects one of them.
 package volume
 
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/spec"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{createCommand(), registerCommand(), statusCommand(), deleteCommand(), initCommand(), claimListCommand(),
-		claimDeleteCommand()}
+	return []term.Command{createCommand(), registerCommand(), statusCommand(), deleteCommand(), deregisterCommand(), detachCommand(),
+		initCommand(), claimListCommand(), claimDeleteCommand(), snapshotCreateCommand(), snapshotDeleteCommand(), snapshotListCommand()}
+}
+
+// specification is a volume of one of the types.
+type specification struct {
+	host *api.HostVolume
+	csi  *api.CSIVolume
 }
 
 // read reads the specification that an argument names. id replaces its ID, unless it is empty.
-func read(e *term.Env, id string) (*api.HostVolume, error) {
+func read(e *term.Env, id string) (*specification, error) {
 	text, err := e.Input(e.Arg(0), maxSpec)
 	if err != nil {
 		return nil, fmt.Errorf("Error reading the volume specification: %w", err)
 	}
-	v, err := parse(text)
+	out, ignored, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
-	if id != "" {
-		v.ID = id
+	if len(ignored) > 0 {
+		e.Warnf("Warning: the volume specification has unknown keys, which are ignored: %s", strings.Join(ignored, ", "))
 	}
-	return v, nil
+	switch {
+	case id == "":
+	case out.csi != nil:
+		out.csi.ID = id
+	default:
+		out.host.ID = id
+	}
+	return out, nil
+}
+
+// parse parses a specification in HCL or JSON. It returns the names of unknown keys that are ignored.
+func parse(text []byte) (*specification, []string, error) {
+	r, root, err := spec.Parse("volume", text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("Error decoding the volume definition: %w", err)
+	}
+	kind := ""
+	for key, value := range root {
+		if strings.EqualFold(key, "type") {
+			kind = fmt.Sprint(value)
+		}
+	}
+	switch kind {
+	case "csi":
+		v, ignored, err := parseCSI(root)
+		if err != nil {
+			return nil, nil, fmt.Errorf("Error decoding the volume definition: %w", err)
+		}
+		return &specification{csi: v}, ignored, nil
+	case "host":
+		v, err := parseHost(r, root)
+		return &specification{host: v}, nil, err
+	}
+	return nil, nil, fmt.Errorf("Error unknown volume type: %s: use type = \"csi\" for a volume of a CSI plugin, or type = \"host\"", kind)
 }
 
 // writing returns the options of a write about a volume: its namespace precedes that of the environment.
-func writing(ctx context.Context, v *api.HostVolume) *api.WriteOptions {
-	return (&api.WriteOptions{Namespace: v.Namespace}).WithContext(ctx)
+func writing(ctx context.Context, namespace string) *api.WriteOptions {
+	return (&api.WriteOptions{Namespace: namespace}).WithContext(ctx)
+}
+
+func warn(e *term.Env, warnings string) {
+	if warnings != "" {
+		e.Printf("Volume Warnings:\n%s\n", warnings)
+	}
 }
 
 func createCommand() term.Command {
 	return term.Command{
 		Name: "volume create", Args: "<file or ->", MinArgs: 1, MaxArgs: 1,
-		Short: "Create a host volume with a plugin of a node",
-		Long: "Reads a specification in HCL or JSON from a file, or from standard input with - ('nomad volume init " +
-			"-type host' writes an example). " +
-			"With an id in the specification or the flag, it updates a volume that no allocation uses. It waits until the volume is ready.",
+		Short: "Create a volume with a CSI plugin, or with a plugin of a node",
+		Long: "Reads a specification in HCL or JSON from a file, or from standard input with - ('nomad volume init' writes an example). " +
+			"A volume of type csi is made by the controller plugin in its storage system, and registered. One of type host is made " +
+			"on a node; the command waits until it is ready. With the ID of a volume that exists, it updates that volume.",
 		Setup: func(f *term.Flags) term.Run {
-			detach := f.Bool("detach", false, "Do not wait until the volume is ready.")
-			id := f.String("id", "", "The `ID` of a volume to update. Overrides the specification.")
+			detach := f.Bool("detach", false, "Do not wait until a host volume is ready.")
+			id := f.String("id", "", "The `ID` of the volume. Overrides the specification.")
 			override := f.Bool("policy-override", false, "Override soft mandatory Sentinel policies.")
 			detail := f.Detail("Print complete IDs.")
 			return func(ctx context.Context, e *term.Env) error {
@@ -58,59 +108,34 @@ func createCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				out, _, err := c.HostVolumes().Create(&api.HostVolumeCreateRequest{Volume: v, PolicyOverride: *override}, writing(ctx, v))
-				if err != nil {
-					return fmt.Errorf("Error creating volume: %w", err)
+				if v.csi != nil {
+					req := &api.CSIVolumeCreateRequest{Volumes: []*api.CSIVolume{v.csi}, PolicyOverride: *override}
+					return createCSI(e, c, req, writing(ctx, v.csi.Namespace))
 				}
-				warn(e, out.Warnings)
-				e.Printf("Created host volume %s with ID %s\n", out.Volume.Name, out.Volume.ID)
-				if *detach {
-					return nil
-				}
-				shown := detail.ID(out.Volume.ID)
-				e.Printf("==> Waiting until volume %q is ready on node %q\n", shown, detail.ID(out.Volume.NodeID))
-				if err := await(ctx, c, out.Volume); err != nil {
+				out, err := createHost(ctx, e, c, &api.HostVolumeCreateRequest{Volume: v.host, PolicyOverride: *override})
+				if err != nil || *detach {
 					return err
 				}
-				e.Printf("==> Volume %q is ready\n", shown)
+				e.Printf("==> Waiting until volume %q is ready on node %q\n", detail.ID(out.ID), detail.ID(out.NodeID))
+				if err := await(ctx, c, out); err != nil {
+					return err
+				}
+				e.Printf("==> Volume %q is ready\n", detail.ID(out.ID))
 				return nil
 			}
 		},
 	}
 }
 
-func warn(e *term.Env, warnings string) {
-	if warnings != "" {
-		e.Printf("Volume Warnings:\n%s\n", warnings)
-	}
-}
-
-// await waits until a volume is ready. One that becomes unavailable is an error.
-func await(ctx context.Context, c *api.Client, v *api.HostVolume) error {
-	q := &api.QueryOptions{Namespace: v.Namespace}
-	for {
-		now, meta, err := c.HostVolumes().Get(v.ID, q.WithContext(ctx))
-		if err != nil {
-			return fmt.Errorf("Error reading volume: %w", err)
-		}
-		switch now.State {
-		case "ready":
-			return nil
-		case "unavailable":
-			return fmt.Errorf("Volume %q is unavailable: its node is down, or does not have it any more", v.ID)
-		}
-		q.WaitIndex = meta.LastIndex
-	}
-}
-
 func registerCommand() term.Command {
 	return term.Command{
 		Name: "volume register", Args: "<file or ->", MinArgs: 1, MaxArgs: 1,
-		Short: "Make an existing path of a node a host volume",
-		Long: "Reads a specification in HCL or JSON from a file, or from standard input with -. It must name the " +
-			"node (node_id) and the path (host_path).",
+		Short: "Register a volume that exists in a storage system, or a path of a node",
+		Long: "Reads a specification in HCL or JSON from a file, or from standard input with -. One of type csi names the plugin " +
+			"(plugin_id) and the volume of the storage system (external_id). One of type host names the node (node_id) and the " +
+			"path (host_path).",
 		Setup: func(f *term.Flags) term.Run {
-			id := f.String("id", "", "The `ID` of a volume to update. Overrides the specification.")
+			id := f.String("id", "", "The `ID` of the volume. Overrides the specification.")
 			override := f.Bool("policy-override", false, "Override soft mandatory Sentinel policies.")
 			return func(ctx context.Context, e *term.Env) error {
 				v, err := read(e, *id)
@@ -121,97 +146,81 @@ func registerCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				out, _, err := c.HostVolumes().Register(&api.HostVolumeRegisterRequest{Volume: v, PolicyOverride: *override}, writing(ctx, v))
-				if err != nil {
-					return fmt.Errorf("Error registering volume: %w", err)
+				if v.csi != nil {
+					req := &api.CSIVolumeRegisterRequest{Volumes: []*api.CSIVolume{v.csi}, PolicyOverride: *override}
+					return registerCSI(e, c, req, writing(ctx, v.csi.Namespace))
 				}
-				warn(e, out.Warnings)
-				e.Printf("Registered host volume %s with ID %s\n", out.Volume.Name, out.Volume.ID)
-				return nil
+				return registerHost(ctx, e, c, &api.HostVolumeRegisterRequest{Volume: v.host, PolicyOverride: *override})
 			}
 		},
 	}
 }
 
-// find returns the volume whose ID or name is the prefix, or the only one with it. Several are an error that lists them.
-func find(ctx context.Context, e *term.Env, c *api.Client, prefix string) (*api.HostVolumeStub, error) {
-	list, _, err := c.HostVolumes().List(&api.HostVolumeListRequest{},
-		(&api.QueryOptions{Namespace: e.Namespace(), Prefix: prefix}).WithContext(ctx))
-	if err != nil {
-		return nil, fmt.Errorf("Error querying volumes: %w", err)
-	}
-	for _, v := range list {
-		if v.ID == prefix {
-			return v, nil
-		}
-	}
-	switch len(list) {
-	case 0:
-		return nil, fmt.Errorf("No volumes with prefix or ID %q found", prefix)
-	case 1:
-		return list[0], nil
-	}
-	return nil, fmt.Errorf("Prefix matched multiple volumes\n\n%s", table(list, term.Full))
-}
-
 func deleteCommand() term.Command {
 	return term.Command{
 		Name: "volume delete", Args: "<volume>", MinArgs: 1, MaxArgs: 1,
-		Short: "Delete a host volume and its data",
-		Long:  "Deletes a volume that no allocation uses, by a prefix of its ID or name. The plugin deletes the data. Needs -type host.",
+		Short: "Delete a volume and its data",
+		Long: "Deletes a volume that no allocation uses, by a prefix of its ID. The plugin deletes the data. Host volumes " +
+			"need -type host, and can be given by a prefix of their name.",
 		Setup: func(f *term.Flags) term.Run {
-			kind := f.String("type", "csi", "The `type` of the volume: host. The default is refused.")
-			force := f.Bool("force", false, "Delete the volume although its node is not available. The data stays there.")
-			f.Refuse("secret", "CSI volumes")
+			kind := f.String("type", "csi", "The `type` of the volume: csi or host.")
+			force := f.Bool("force", false, "Delete a host volume although its node is not available. The data stays there.")
+			pairs := f.Strings("secret", "A `key=value` for the CSI plugin, besides the secrets of the volume. May be repeated.")
 			return func(ctx context.Context, e *term.Env) error {
-				if err := hostOnly(*kind); err != nil {
+				secrets, err := pairsOf("secret", *pairs)
+				if err != nil {
 					return err
 				}
 				c, err := e.Client()
 				if err != nil {
 					return err
 				}
-				v, err := find(ctx, e, c, e.Arg(0))
-				if err != nil {
-					return err
+				switch *kind {
+				case "csi":
+					return deleteCSI(ctx, e, c, secrets)
+				case "host":
+					return deleteHost(ctx, e, c, *force)
 				}
-				req := &api.HostVolumeDeleteRequest{ID: v.ID, Force: *force}
-				if _, _, err := c.HostVolumes().Delete(req, (&api.WriteOptions{Namespace: v.Namespace}).WithContext(ctx)); err != nil {
-					return fmt.Errorf("Error deleting volume: %w", err)
-				}
-				e.Printf("Successfully deleted volume %q!\n", v.ID)
-				return nil
+				return unknownType(*kind)
 			}
 		},
 	}
 }
 
-// hostOnly refuses the types of volumes that this version does not have.
-func hostOnly(kind string) error {
-	switch kind {
-	case "host":
-		return nil
-	case "csi":
-		return fmt.Errorf("CSI volumes: not part of this version. Use -type host for a host volume")
+// unknownType returns the error for a value of the flag -type.
+func unknownType(kind string) error {
+	return fmt.Errorf("Invalid value for -type: %q; expected csi or host", kind)
+}
+
+// pairsOf parses the values of a flag that may be repeated. Errors have no values: they may be secret.
+func pairsOf(name string, pairs []string) (map[string]string, error) {
+	out := map[string]string{}
+	for i, pair := range pairs {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, fmt.Errorf("Invalid value %d for -%s: expected key=value", i+1, name)
+		}
+		out[key] = value
 	}
-	return fmt.Errorf("Invalid value for -type: %q; expected host", kind)
+	return out, nil
 }
 
 func initCommand() term.Command {
 	return term.Command{
 		Name: "volume init", Args: "[filename]", MaxArgs: 1,
 		Short: "Write an example volume specification",
-		Long:  "Writes an example of a host volume to volume.host.hcl, volume.host.json or the named file.",
+		Long:  "Writes an example to volume.csi.hcl, to volume.host.hcl with -type host, or to the named file.",
 		Setup: func(f *term.Flags) term.Run {
 			asJSON := f.Bool("json", false, "Write JSON.")
-			kind := f.String("type", "host", "The `type` of the volume: host.")
+			kind := f.String("type", "csi", "The `type` of the volume: csi or host.")
 			return func(_ context.Context, e *term.Env) error {
-				if err := hostOnly(*kind); err != nil {
-					return err
+				texts := map[string][2]string{"csi": {csiHCL, csiJSON}, "host": {hostHCL, hostJSON}}[*kind]
+				if texts[0] == "" {
+					return unknownType(*kind)
 				}
-				name, text := "volume.host.hcl", exampleHCL
+				name, text := "volume."+*kind+".hcl", texts[0]
 				if *asJSON {
-					name, text = "volume.host.json", exampleJSON
+					name, text = "volume."+*kind+".json", texts[1]
 				}
 				if e.Arg(0) != "" {
 					name = e.Arg(0)
@@ -224,21 +233,4 @@ func initCommand() term.Command {
 			}
 		},
 	}
-}
-
-// capacity formats a number of bytes; "" if it is 0.
-func capacity(n int64) string {
-	if n <= 0 {
-		return ""
-	}
-	return term.Bytes(uint64(n))
-}
-
-// modes formats the value of a mode for a table.
-func modes(list []*api.HostVolumeCapability) string {
-	rows := []string{"Access Mode|Attachment Mode"}
-	for _, c := range list {
-		rows = append(rows, string(c.AccessMode)+"|"+string(c.AttachmentMode))
-	}
-	return term.Table(rows)
 }
