@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -48,7 +49,7 @@ func (a *attempt) run(ctx context.Context) error {
 		case errors.Is(err, csi.ErrVolumeNotFound):
 			return nil
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return apierror.ErrNoLeader // or the server stops
 		}
 		return a.waits(ctx, s, err)
 	}

@@ -18,10 +18,10 @@ type circumstances struct {
 func circumstancesOf(s *sight, p *csi.Plugin, c *csi.Claim) (out circumstances) {
 	out.state = c.State
 	if n := s.snap.Node(s.ws, nodeOf(s.snap, c)); n != nil {
-		out.status, out.onNode = n.Status, healthy(n.CSINodePlugins[s.csi.PluginID])
+		out.status = n.Status
 	}
 	if p != nil {
-		out.plugin = true
+		out.plugin, out.onNode = true, healthy(p.Nodes[nodeOf(s.snap, c)])
 		for node, info := range p.Controllers {
 			n := s.snap.Node(nil, node)
 			out.controller = out.controller || healthy(info) && n != nil && n.Status == nomad.NodeStatusReady

@@ -4,6 +4,7 @@
 // second server, repeats the step that was in progress.
 //
 //	taken ──end──▶ unpublishing ──node-detach──▶ node-detached ──controller-detach──▶ ready-to-free
+//	controller-detached ──controller-detach──▶ ready-to-free                            (of leaders of Nomad 2.0)
 //
 //	end                the allocation has ended on its client, or does not exist. An allocation that may run keeps its claim:
 //	                   one that is unknown, because its node is disconnected, and one that is only to be stopped.

@@ -50,12 +50,14 @@ func isUnreachable(err error) bool {
 // nodeWaits returns what the node step waits for after an error.
 func (s *stand) nodeWaits(err error) error {
 	node, plugin := short(s.nodeID), s.volume.PluginID
-	switch info := s.node.CSINodePlugins[plugin]; {
-	case isUnreachable(err):
+	if isUnreachable(err) {
 		return fmt.Errorf("node %s is %s and not connected to a server: the volume is unmounted when its agent is connected, "+
 			"or released without that when the node is down", node, s.node.Status)
-	case s.plugin == nil:
+	}
+	if s.plugin == nil {
 		return s.pluginWaits()
+	}
+	switch info := s.plugin.Nodes[s.nodeID]; {
 	case info == nil:
 		return fmt.Errorf("plugin %q does not run on node %s, where the volume is mounted: run its job there again (nomad plugin status %s): %w",
 			plugin, node, plugin, err)

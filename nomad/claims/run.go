@@ -66,8 +66,11 @@ func (w *Watcher) Run(ctx context.Context) error {
 	r := &run{Watcher: w, volumes: map[volumeKey]*volume{}}
 	ctx, stop := context.WithCancel(ctx)
 	defer w.refuse()
-	defer r.attempts.Wait()
-	defer stop()
+	defer func() {
+		stop()
+		r.attempts.Wait()
+		r.settle()
+	}()
 	w.lead()
 	for ctx.Err() == nil {
 		store := w.cfg.Store()
