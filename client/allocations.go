@@ -64,7 +64,7 @@ func (c *Client) newRunner(a *nomad.Allocation) (*allocrunner.Runner, error) {
 func (c *Client) allocHooks() allochook.Deps {
 	return allochook.Deps{AllocDir: c.cfg.AllocDir, Networks: c.networks, Drivers: c.drivers, Connections: c.networks,
 		Services: c.services, Consul: c.inConsul(), Tokens: c.tokens, Vault: c.inVault, Checks: c.checks, Users: c.users, Mesh: c.mesh,
-		Peers: allocs.Peers{Set: c.allocs, TLS: c.tls}}
+		CSI: c.csi.mounts, Peers: allocs.Peers{Set: c.allocs, TLS: c.tls}}
 }
 
 // taskHooks returns the dependencies of the hooks of tasks.
@@ -80,7 +80,7 @@ func (c *Client) taskHooks() taskhook.Deps {
 		ReadConsul: c.cfg.Consul.defaultAgent(), ReadVault: c.cfg.Vault.defaultCluster(),
 		StatsEvery: c.cfg.Metrics.Every, Sampler: c.sampler, Metrics: c.cfg.Metrics.Tasks,
 		Services: c.services, Consul: c.inConsul(), Checks: c.checks,
-		Mesh: c.mesh, Sinks: c.sinks, DNS: c.taskDNS(),
+		Mesh: c.mesh, Sinks: c.sinks, DNS: c.taskDNS(), CSI: c.taskCSI(),
 		Spiffe: &taskhook.Spiffe{RPC: c.calls, Region: c.cfg.Region, Bundles: c.bundles},
 	}
 }

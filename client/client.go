@@ -143,6 +143,8 @@ type Client struct {
 	spaces    *netns.Set
 	networks  *allocnet.Networks // nil until the node is fingerprinted
 	volumes   *dynamicVolumes
+	csi       *csiNode
+	events    *nodeEvents
 	sinks     *logsink.Set
 	artifacts *artifact.Fetcher
 	groups    process.Groups // control groups of tasks of drivers that confine no sidecars
@@ -198,9 +200,9 @@ func New(cfg Config, parts Parts) (*Client, error) {
 	c := &Client{
 		cfg: cfg, log: parts.Log, db: db, tls: parts.TLS, host: fingerprint.NewHost("/", cfg.Fingerprint),
 		urgent: wake.New(), reloads: wake.New(), secretReloads: wake.New(), ready: make(chan struct{}), restored: make(chan struct{}),
-		volumesRestored: make(chan struct{}),
+		volumesRestored: make(chan struct{}), events: newNodeEvents(),
 	}
-	for _, open := range []func(Parts) error{c.openIdentity, c.openParts, c.openMesh, c.openAllocs, c.openEndpoint} {
+	for _, open := range []func(Parts) error{c.openIdentity, c.openParts, c.openMesh, c.openAllocs, c.openCSI, c.openEndpoint} {
 		if err := open(parts); err != nil {
 			return nil, errors.Join(err, db.Close())
 		}
@@ -275,7 +277,7 @@ func (c *Client) openEndpoint(parts Parts) (err error) {
 		Session: c.session.ID, Identity: c.id, Servers: link{c}, Access: c.access,
 		Tickets: ticket.NewVerifier(c.id.ID, c.serverKeys, time.Now),
 		Node:    endpointNode{c}, Allocs: c.allocs, Checks: c.checks, Consul: c.consulStates(), Drivers: c.drivers, Artifacts: c.artifacts,
-		Volumes: c.volumes.Manager, Host: c.stats, Meta: c.meta, Monitor: parts.Monitor, Profiles: parts.Profiles,
+		Volumes: c.volumes.Manager, CSI: c.calledCSI(), Host: c.stats, Meta: c.meta, Monitor: parts.Monitor, Profiles: parts.Profiles,
 		Observer: c.meter, Log: c.log,
 	})
 	if err != nil {
@@ -403,6 +405,7 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.vault.Run(ctx) })
 	group.Go(func() error { return c.runCatalogue(ctx) })
 	group.Go(func() error { return c.runDNS(ctx) })
+	group.Go(func() error { return c.runCSI(ctx) })
 	later, err := c.prepare(ctx)
 	if err != nil {
 		c.background.Wait()
@@ -411,6 +414,7 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.allocs.EndOrphans(ctx, later) })
 	c.allocs.AwaitRestore(ctx)
 	close(c.restored)
+	c.awaitPlugins(ctx)
 	if c.local != nil {
 		defer c.local.AttachNode(c.id.ID, c.endpoint.Relayed())()
 	}
@@ -418,6 +422,7 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.watchDevices(ctx) })
 	group.Go(func() error { return c.reload(ctx) })
 	group.Go(func() error { return c.reloadSecrets(ctx) })
+	group.Go(func() error { return c.reportEvents(ctx) })
 	group.Go(func() error { return c.keepRegistered(ctx, c.follow) })
 	group.Go(func() error { return c.allocs.Run(ctx) })
 	group.Go(func() error { return c.networks.Run(ctx) })

@@ -44,6 +44,7 @@ func (c *Client) prepare(ctx context.Context) (later []*nomad.Allocation, err er
 	}
 	c.tokens.Leftovers(has)
 	c.inVault.Leftovers(has)
+	c.restoreCSI()
 	c.openNetworks()
 	c.networks.AbandonOthers(stored)
 	boot, err := c.db.Boot()

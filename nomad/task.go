@@ -37,6 +37,8 @@ const (
 	TaskClientReconnected        = "Reconnected"
 	TaskDownloadingArtifacts     = "Downloading Artifacts"
 	TaskArtifactDownloadFailed   = "Failed Artifact Download"
+	TaskPluginHealthy            = "Plugin became healthy"
+	TaskPluginUnhealthy          = "Plugin became unhealthy"
 
 	// The following types are open-nomad only.
 	TaskPortForward     = "Port Forward"     // a caller was connected to a port of the allocation

@@ -12,7 +12,8 @@ import (
 // methods lists every RPC that a node answers. Each row has the name used by servers, the name
 // used by this process's agent, and the required rights.
 func (s *Service) methods() []method {
-	return slices.Concat(s.allocMethods(), s.sessionMethods(), s.fileMethods(), s.nodeMethods(), s.agentMethods(), s.serverMethods())
+	return slices.Concat(s.allocMethods(), s.sessionMethods(), s.fileMethods(), s.nodeMethods(), s.agentMethods(), s.serverMethods(),
+		s.csiMethods())
 }
 
 func (s *Service) allocMethods() []method {

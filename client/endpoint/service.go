@@ -50,6 +50,7 @@ type Config struct {
 	Drivers   *driverset.Set
 	Artifacts *artifact.Fetcher
 	Volumes   *hostvolume.Manager
+	CSI       CSI
 	Host      *hoststats.Host
 	Meta      *nodemeta.Meta
 	Monitor   *monitor.Source // nil refuses to stream the log

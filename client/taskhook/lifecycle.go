@@ -205,6 +205,8 @@ type Control interface {
 	// Restart stops the running process and starts the task again. The restart policy does not
 	// count it.
 	Restart(ctx context.Context, e *nomad.TaskEvent) error
+	// RestartFailed is Restart as after a failure: the restart policy decides whether and when the task starts again.
+	RestartFailed(ctx context.Context, e *nomad.TaskEvent) error
 	// Signal sends a signal by name.
 	Signal(e *nomad.TaskEvent, signal string) error
 	// Kill stops the task permanently. An event with FailsTask marks it failed.

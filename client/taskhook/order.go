@@ -60,6 +60,7 @@ type Deps struct {
 	Spiffe     *Spiffe            // nil: tasks with a spiffe block do not start
 	Secrets    *secret.Node       // fetches the values of secret blocks
 	DNS        DNS                // nil: the node does not resolve services
+	CSI        *CSI               // nil: tasks with a csi_plugin block do not start
 }
 
 // DNS is the node's DNS server for services.
@@ -100,6 +101,7 @@ func Order(c Config) []hook.Hook {
 		newSpiffeHook(c),
 		newDNSHook(c),
 		newVolumeHook(c),
+		newCSIPluginHook(c),
 		newDevicesHook(c),
 		newArtifactHook(c),
 		&renewalHook{identities},

@@ -99,12 +99,5 @@ func validate(t *nomad.Task) error {
 			errs = append(errs, fmt.Errorf("vault: change_signal: %w", err))
 		}
 	}
-	for feature, asked := range map[string]bool{
-		"csi_plugin": t.CSIPluginConfig != nil,
-	} {
-		if asked {
-			errs = append(errs, fmt.Errorf("this client does not support %q yet", feature))
-		}
-	}
 	return errors.Join(errs...)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/taskenv"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -134,8 +135,24 @@ func (a *attempt) checkPrivilege(task *nomad.Task, env *taskenv.Env) error {
 	if err == nil {
 		err = drivers.PrivilegeOf(a.cfg.Driver).Check(task.Driver, task.Privileged, block)
 	}
+	if err == nil {
+		err = a.checkPlugin(task)
+	}
 	if err != nil {
 		return &taskhook.Fault{Type: nomad.TaskFailedValidation, Err: fmt.Errorf("task %q: %w", task.Name, err)}
+	}
+	return nil
+}
+
+// checkPlugin returns an error for a CSI plugin that needs privilege and does not have it. Drivers without privilege decide
+// themselves what mounts a task may have.
+func (a *attempt) checkPlugin(task *nomad.Task) error {
+	p := drivers.PrivilegeOf(a.cfg.Driver)
+	if task.Privileged || p.Legacy || !p.Offered && p.Needs == nil {
+		return nil
+	}
+	if why := kinds.PluginNeeds(a.cfg.Driver.Capabilities(), task); why != "" {
+		return fmt.Errorf("driver %q needs privileged = true in the task: %s", task.Driver, why)
 	}
 	return nil
 }

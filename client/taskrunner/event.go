@@ -63,7 +63,7 @@ func shorten(e *nomad.TaskEvent) {
 	}
 }
 
-// maxReports is the maximum number of sandbox, log, download and template events among the kept ones. A task can
+// maxReports is the maximum number of sandbox, log, download, template and plugin events among the kept ones. A task can
 // cause them at will, and they must not displace the events of its start and exit.
 const maxReports = 3
 
@@ -88,10 +88,12 @@ func fewReports(events []*nomad.TaskEvent, e *nomad.TaskEvent) []*nomad.TaskEven
 	return append(slices.Clip(slices.Clone(events[:first])), events[first+1:]...)
 }
 
-// isReport reports whether the event is about the sandbox, the logs, templates or the progress of a download.
+// isReport reports whether the event is about the sandbox, the logs, templates, the health of a plugin or the progress of a
+// download.
 func isReport(e *nomad.TaskEvent) bool {
 	switch e.Type {
-	case nomad.TaskSandboxDenial, nomad.TaskSandboxMismatch, nomad.TaskLogs, nomad.TaskTemplate:
+	case nomad.TaskSandboxDenial, nomad.TaskSandboxMismatch, nomad.TaskLogs, nomad.TaskTemplate, nomad.TaskPluginHealthy,
+		nomad.TaskPluginUnhealthy:
 		return true
 	case nomad.TaskDownloadingArtifacts:
 		return e.Details["downloaded_bytes"] != "" // the progress of a download

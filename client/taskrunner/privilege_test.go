@@ -76,3 +76,44 @@ func TestPrivilege(t *testing.T) {
 		})
 	}
 }
+
+// imageDriver is a driver whose tasks have the files of an image, with rules on privilege.
+type imageDriver struct {
+	drivers.Driver
+	rules drivers.Privilege
+}
+
+func (imageDriver) Capabilities() drivers.Capabilities {
+	return drivers.Capabilities{FSIsolation: drivers.FSIsolationImage, Mounts: true, Propagations: []string{drivers.PropagateBoth}}
+}
+
+func (d imageDriver) Privilege() drivers.Privilege { return d.rules }
+
+// TestPrivilege_CSIPlugin checks that a node plugin needs privilege on drivers that have it.
+func TestPrivilege_CSIPlugin(t *testing.T) {
+	needs := func(map[string]any) string { return "" }
+	for name, tc := range map[string]struct {
+		kind       nomad.CSIPluginType
+		rules      drivers.Privilege
+		privileged bool
+		refused    bool
+	}{
+		"node":                       {"node", drivers.Privilege{Offered: true, Needs: needs}, false, true},
+		"node, privileged":           {"node", drivers.Privilege{Offered: true, Needs: needs}, true, false},
+		"node, not offered":          {"node", drivers.Privilege{Needs: needs}, false, true},
+		"node, legacy":               {"node", drivers.Privilege{Offered: true, Legacy: true, Needs: needs}, false, false},
+		"node, driver without rules": {"node", drivers.Privilege{}, false, false},
+		"monolith":                   {"monolith", drivers.Privilege{Offered: true, Needs: needs}, false, true},
+		"controller":                 {"controller", drivers.Privilege{Offered: true, Needs: needs}, false, false},
+		"no plugin":                  {"", drivers.Privilege{Offered: true, Needs: needs}, false, false},
+	} {
+		task := &nomad.Task{Name: "main", Driver: "docker", Privileged: tc.privileged}
+		if tc.kind != "" {
+			task.CSIPluginConfig = &nomad.TaskCSIPluginConfig{ID: "p", Type: tc.kind}
+		}
+		a := &attempt{cfg: &Config{Driver: imageDriver{rules: tc.rules}}}
+		if err := a.checkPlugin(task); (err != nil) != tc.refused || err != nil && !strings.Contains(err.Error(), "needs privileged = true") {
+			t.Errorf("%s: checkPlugin() = %v, want refused %t", name, err, tc.refused)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package jobrules
 
 import (
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -135,6 +136,13 @@ func validateCSIPlugin(c *nomad.TaskCSIPluginConfig, f *faults) {
 	if c.HealthTimeout < 0 {
 		f.add("health_timeout of csi_plugin is negative")
 	}
+}
+
+// CheckCSIPlugin returns the errors of a csi_plugin block.
+func CheckCSIPlugin(c *nomad.TaskCSIPluginConfig) error {
+	var list []error
+	validateCSIPlugin(c, &faults{place: "csi_plugin", list: &list})
+	return errors.Join(list...)
 }
 
 // validatePluginDirs checks the directories of a plugin, which are mounted into its task.

@@ -144,6 +144,13 @@ func (s *Set) Register(i Instance) error {
 	return nil
 }
 
+// Has reports whether an allocation is registered as an instance of a plugin.
+func (s *Set) Has(kind Kind, id, alloc string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.lists[key{kind, id}], func(i Instance) bool { return i.AllocID == alloc })
+}
+
 // Deregister removes an instance. One that does not exist is not an error.
 func (s *Set) Deregister(kind Kind, id, alloc string) error {
 	k := key{kind, id}
