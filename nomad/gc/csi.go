@@ -43,8 +43,11 @@ func (s *sweep) waitsLong(v *csi.Volume, age time.Duration) bool {
 // Other evaluations have an index there.
 func (s *sweep) forVolume(eval *nomad.Evaluation) {
 	_, id, _ := strings.Cut(eval.JobID, ":")
+	if id == "" || id == strconv.FormatUint(eval.ModifyIndex, 10) {
+		return
+	}
 	_, err := strconv.ParseUint(id, 10, 64)
-	named := err != nil && id != ""
+	named := err != nil
 	for v := range s.snap.CSIVolumes(nil) {
 		named = named || v.ID == id
 	}
@@ -61,7 +64,8 @@ func (s *sweep) includes(v *csi.Volume) bool {
 	return (s.volume == "" || s.volume == v.ID) && (s.namespace == "" || s.namespace == v.Namespace)
 }
 
-// plugins collects the records of CSI plugins without instances and jobs.
+// plugins collects the records of CSI plugins without instances and jobs. State removes a record with its last job or
+// instance, so that there are none unless another build has written them.
 func (c *Collector) plugins(ctx context.Context, s *sweep) error {
 	var errs []error
 	for p := range s.snap.CSIPlugins(nil) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -23,6 +24,8 @@ type servers struct {
 	before func(method string)
 	sizes  []int
 	again  []*nomad.Evaluation
+	// retried has the CSI volumes whose claims are to be released, as namespace/ID.
+	retried []string
 }
 
 func (s *servers) Call(ctx context.Context, method string, req, resp any) error {
@@ -47,6 +50,12 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 			Ciphertext: variable.Ciphertext{Data: []byte("new"), KeyID: "new"}}
 		_, err := s.Apply(ctx, message.VarApplyStateRequestType, &message.VarApplyStateRequest{Op: r.Op, Var: v})
 		return err
+	case *message.CSIVolumeUnpublishRequest:
+		if r.Claim.Mode != csi.ClaimGC || r.Claim.AllocationID != "" {
+			return fmt.Errorf("unpublish %+v", r.Claim)
+		}
+		s.retried = append(s.retried, r.Namespace+"/"+r.VolumeID)
+		return nil
 	case *message.EvalUpdateRequest:
 		s.again = append(s.again, r.Evals...)
 		return nil
@@ -57,6 +66,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 		"Node.BatchDeregister": message.NodeBatchDeregisterRequestType,
 		"Deployment.Reap":      message.DeploymentDeleteRequestType,
 		"Keyring.Delete":       message.WrappedRootKeysDeleteRequestType,
+		"CSIPlugin.Delete":     message.CSIPluginDeleteRequestType,
 	}
 	typ, ok := types[method]
 	if !ok {
