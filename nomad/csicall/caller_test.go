@@ -73,6 +73,17 @@ func TestCaller_Bounded(t *testing.T) {
 	})
 }
 
+func TestTimer(t *testing.T) {
+	for _, c := range []struct{ kind, method, want string }{
+		{"Controller", "AttachVolume", "nomad.client_csi_controller.attach_volume"},
+		{"Node", "DetachVolume", "nomad.client_csi_node.detach_volume"},
+	} {
+		if got := strings.Join(timer(c.kind, c.method), "."); got != c.want {
+			t.Errorf("timer(%s, %s) = %s, want %s", c.kind, c.method, got, c.want)
+		}
+	}
+}
+
 // TestCleaned checks that no error has a secret, and that a plugin cannot write the errors of servers.
 func TestCleaned(t *testing.T) {
 	secrets := csi.Secrets{"key": "hunter2"}

@@ -17,7 +17,8 @@ import (
 )
 
 // Unpublish releases claims. A node ends the claim of one of its allocations. Others make the next attempt to release claims of
-// ended allocations: that of one allocation, or all of a node. The claims of running allocations remain.
+// ended allocations: that of one allocation, or all of a node. The claims of running allocations remain. With the mode ClaimGC,
+// the attempts for all ended claims of the volume begin, and the reply does not wait for them.
 func (s *Service) Unpublish(ctx context.Context, c *rpc.Call,
 	req *message.CSIVolumeUnpublishRequest) (*message.CSIVolumeUnpublishResponse, error) {
 	switch {
@@ -36,6 +37,10 @@ func (s *Service) Unpublish(ctx context.Context, c *rpc.Call,
 	}
 	if v == nil {
 		return nil, fmt.Errorf("no such volume: %s", req.VolumeID)
+	}
+	if req.Claim.Mode == csi.ClaimGC {
+		out.Index, err = s.retry(ctx, v)
+		return out, err
 	}
 	err = s.detach(ctx, snap, v, req.Claim)
 	out.Index = s.Snapshot().TableIndex(state.TableCSIVolumes)
@@ -106,6 +111,12 @@ func (s *Service) end(ctx context.Context, v *csi.Volume, held *csi.Claim, repor
 		}
 	}
 	return index, nil
+}
+
+// retry lets the leader retry the releases of a volume at once that wait, without waiting for them. Package gc requests it.
+func (s *Service) retry(ctx context.Context, v *csi.Volume) (uint64, error) {
+	return s.Apply(ctx, message.CSIVolumeClaimRequestType, &message.CSIVolumeClaimRequest{VolumeID: v.ID, Claim: csi.ClaimGC,
+		Timestamp: s.UnixNow(), WriteRequest: message.WriteRequest{Region: s.Region, Namespace: v.Namespace}})
 }
 
 // detach makes the next attempt to release ended claims: that of the allocation of the request, or all of its node.

@@ -43,6 +43,8 @@ func ServerName(method string) string {
 		service = "Client"
 	case "Allocations": // a stream to a task
 		service = "Alloc"
+	case "CSIPlugin", "CSIVolume":
+		service = strings.TrimPrefix(service, "CSI")
 	case "ClientCSI":
 		service, name = ofPlugin(service, name)
 	}

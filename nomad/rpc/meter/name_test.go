@@ -15,6 +15,8 @@ func TestNames(t *testing.T) {
 
 		"ClientCSI.ControllerAttachVolume": "client_csi_controller.attach_volume",
 		"ClientCSI.NodeDetachVolume":       "client_csi_node.detach_volume",
+		"CSIPlugin.List":                   "plugin.list",
+		"CSIVolume.ListExternal":           "volume.list_external",
 	} {
 		if got := ServerName(method); got != want {
 			t.Errorf("ServerName(%q) = %s, want %s", method, got, want)
