@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -37,6 +38,22 @@ var kinds = []objectKind{
 		found, _, err := c.Deployments().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: ns}).WithContext(ctx))
 		return ids(found, func(d *api.Deployment) string { return d.ID }), err
 	}},
+	{"volume", "volume status", func(ctx context.Context, c *api.Client, ns, prefix string) ([]string, error) {
+		found, _, err := c.CSIVolumes().List((&api.QueryOptions{Prefix: prefix, Namespace: ns}).WithContext(ctx))
+		return ids(found, func(v *api.CSIVolumeListStub) string { return v.ID }), unlessForbidden(err)
+	}},
+	{"plugin", "plugin status", func(ctx context.Context, c *api.Client, _, prefix string) ([]string, error) {
+		found, _, err := c.CSIPlugins().List((&api.QueryOptions{Prefix: prefix}).WithContext(ctx))
+		return ids(found, func(p *api.CSIPluginListStub) string { return p.ID }), unlessForbidden(err)
+	}},
+}
+
+// unlessForbidden returns nil if the caller may not list objects of a kind: those that it may list can still match.
+func unlessForbidden(err error) error {
+	if api.StatusCode(err) == http.StatusForbidden {
+		return nil
+	}
+	return err
 }
 
 func ids[T any](of []T, id func(T) string) []string {
@@ -51,8 +68,8 @@ func statusCommand() term.Command {
 	return term.Command{
 		Name: "status", Args: "[identifier]", MaxArgs: 1,
 		Short: "Show the object with an ID, or list the jobs",
-		Long: "Finds the job, node, allocation, evaluation or deployment with the ID or prefix, and shows its\n" +
-			"status. Without an argument it lists the jobs.",
+		Long: "Finds the job, node, allocation, evaluation, deployment, CSI volume or CSI plugin with the ID or\n" +
+			"prefix, and shows its status. Without an argument it lists the jobs.",
 		Setup: func(f *term.Flags) term.Run {
 			var args statusArgs
 			f.DetailVar(&args.detail, "Show full IDs.")

@@ -99,8 +99,29 @@ func (k *objectKind) page(ctx context.Context, e *term.Env, c *api.Client, id st
 			return "", fmt.Errorf("Error reading deployment %s: %w", id, err)
 		}
 		return browse.Job(d.JobID, d.Namespace, "deployments"), nil
+	case "volume":
+		return volumePage(ctx, e, c, id)
+	case "plugin":
+		return browse.Plugin(id), nil
 	}
 	panic("command: bug: no page for the kind " + k.name)
+}
+
+// volumePage returns the path of a CSI volume. With the namespace *, the first volume with the ID is taken.
+func volumePage(ctx context.Context, e *term.Env, c *api.Client, id string) (string, error) {
+	ns := e.Namespace()
+	if ns != "*" {
+		return browse.CSIVolume(id, ns), nil
+	}
+	found, _, err := c.CSIVolumes().List((&api.QueryOptions{Prefix: id, Namespace: ns}).WithContext(ctx))
+	if err != nil {
+		return "", fmt.Errorf("Error querying volumes with prefix %q: %w", id, err)
+	}
+	i := slices.IndexFunc(found, func(v *api.CSIVolumeListStub) bool { return v.ID == id })
+	if i < 0 {
+		return "", fmt.Errorf("No CSI volume with ID %q found", id)
+	}
+	return browse.CSIVolume(id, found[i].Namespace), nil
 }
 
 // jobPage returns the path of a job. With the namespace *, the first job with the ID is taken.

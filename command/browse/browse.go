@@ -26,6 +26,8 @@ const (
 	Evaluations = "/ui/evaluations"
 	Servers     = "/ui/servers"
 	Variables   = "/ui/variables"
+	Volumes     = "/ui/storage/volumes"
+	Plugins     = "/ui/storage/plugins"
 )
 
 // Job returns the path of a job. tab is a part of its page, such as "deployments", or "".
@@ -50,6 +52,14 @@ func Evaluation(id string) string { return Evaluations + "/" + url.PathEscape(id
 func Variable(path, namespace string) string {
 	return Variables + "/var/" + url.PathEscape(path+"@"+namespace)
 }
+
+// CSIVolume returns the path of a CSI volume.
+func CSIVolume(id, namespace string) string {
+	return Volumes + "/csi/" + url.PathEscape(id+"@"+namespace)
+}
+
+// Plugin returns the path of a CSI plugin.
+func Plugin(id string) string { return Plugins + "/" + url.PathEscape(id) }
 
 // Address returns the URL of a page of the agent.
 func Address(c *api.Client, path string) (string, error) {

@@ -61,7 +61,8 @@ var each = map[string]string{
 	"allocations.json": "/v1/allocations?namespace=*&resources=true", "deployments.json": "/v1/deployments?namespace=*",
 	"evaluations.json": "/v1/evaluations?namespace=*",
 	"jobs.json":        "/v1/jobs?namespace=*", "nodes.json": "/v1/nodes?resources=true&os=true", "node-pools.json": "/v1/node/pools",
-	"services.json":     "/v1/services?namespace=*",
+	"services.json":    "/v1/services?namespace=*",
+	"csi-plugins.json": "/v1/plugins?type=csi", "csi-volumes.json": "/v1/volumes?type=csi&namespace=*",
 	"host-volumes.json": "/v1/volumes?type=host&namespace=*", "metrics.json": "/v1/metrics", "license.json": "/v1/operator/license",
 	"operator-autopilot-health.json": "/v1/operator/autopilot/health", "operator-raft.json": "/v1/operator/raft/configuration",
 	"operator-scheduler.json": "/v1/operator/scheduler/configuration", "operator-keyring.json": "/v1/operator/keyring/keys",
@@ -102,6 +103,7 @@ func (p *capture) run(ctx context.Context) {
 		for name, route := range each {
 			p.read(ctx, fmt.Sprintf("nomad/%04d/%s", n, name), route)
 		}
+		p.storage(ctx, n)
 	})
 	<-during.Done()
 	streams.Wait()

@@ -30,7 +30,7 @@ var patterns = []struct {
 }{
 	{pattern.Lazy(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*\.?[A-Za-z0-9_-]*`), redacted},
 	{pattern.Lazy(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted},
-	{pattern.Lazy(`(?i)((?:x-(?:nomad|consul|vault)-token|authorization)["']?[:=]\s*["']?(?:bearer\s+)?)[^\s"']+`), "${1}" + redacted},
+	{pattern.Lazy(`(?i)((?:x-(?:nomad|consul|vault)-token|x-nomad-csi-secrets|authorization)["']?[:=]\s*["']?(?:bearer\s+)?)[^\s"']+`), "${1}" + redacted},
 	{pattern.Lazy(`(?i)([\w-]*(?:token|secret|password|passwd|encrypt|sshkey|signature)[\w-]*=)[^\s&"']+`), "${1}" + redacted},
 	{pattern.Lazy(`(://)[^/\s:@"]+:[^/\s@"]+@`), "${1}" + redacted + "@"},
 }

@@ -13,7 +13,7 @@ func TestScrub(t *testing.T) {
 	for _, in := range []string{
 		"a canary-token b", "u:canary-password", "jwt eyJhbGciOiJFZERTQSJ9.eyJjYW5hcnkiOjF9.canary-signature",
 		"-----BEGIN EC PRIVATE KEY-----\ncanary\n-----END EC PRIVATE KEY-----",
-		"-----BEGIN PRIVATE KEY-----canary", `header "X-Nomad-Token: canary"`, "X-Consul-Token: canary", "Authorization: Bearer canary", "GET /v1/x?token=canary&a=b",
+		"-----BEGIN PRIVATE KEY-----canary", `header "X-Nomad-Token: canary"`, "X-Consul-Token: canary", "X-Nomad-CSI-Secrets: password=canary,user=canary", "Authorization: Bearer canary", "GET /v1/x?token=canary&a=b",
 		"https://user:canary@host/x",
 		"vault_token=canary", "AWS_SECRET_ACCESS_KEY=canary", "encrypt=canary", "git::ssh://git@host/x?sshkey=canary&ref=a",
 		"s3::https://host/x?X-Amz-Signature=canary",

@@ -44,7 +44,9 @@ func TestKinds(t *testing.T) {
 		{"operator raft info", "data dir", directoriesOf},
 		{"job explain", "job | path", "job"}, {"acl policy info", "name", "acl policy"}, {"acl role delete", "acl_role_id", "acl role"},
 		{"acl auth-method info", "acl_method_name", "acl auth-method"}, {"acl role info", "role_id or name", "acl role"},
-		{"node status", "node", "node"},
+		{"node status", "node", "node"}, {"volume status", "volume", "csi volume"}, {"volume detach", "volume", "csi volume"},
+		{"volume snapshot create", "volume", "csi volume"}, {"volume snapshot delete", "plugin", "csi plugin"},
+		{"volume snapshot list", "ID", "csi plugin"}, {"plugin status", "plugin", "csi plugin"},
 		{"acl token info", "token_accessor_id", "acl token"}, {"acl bootstrap", "path", ""}, {"alloc fs", "path", ""},
 	} {
 		if got := append(kindsOf(tt.command, tt.kind), "")[0]; got != tt.want {

@@ -44,8 +44,14 @@ func kindsOf(command, kind string) []string {
 		return []string{directoriesOf}
 	case strings.HasPrefix(kind, "job |"):
 		return []string{"job", filesOf}
+	case kind == "volume" && (strings.HasPrefix(command, "volume snapshot") || command == "volume detach" || command == "volume deregister"):
+		return []string{"csi volume"}
+	case kind == "volume":
+		return []string{"csi volume", "host volume"}
+	case command == "plugin status" && kind == "plugin", strings.HasPrefix(command, "volume snapshot") && (kind == "plugin" || kind == "ID"):
+		return []string{"csi plugin"}
 	case kind == "identifier":
-		return []string{"job", "allocation", "node", "evaluation", "deployment"}
+		return []string{"job", "allocation", "node", "evaluation", "deployment", "csi volume", "csi plugin"}
 	}
 	return []string{kind}
 }
@@ -77,7 +83,9 @@ var lists = map[string]list{
 	"region":          regions,
 	"task":            tasks,
 	"service_name":    services,
-	"volume":          volumes,
+	"host volume":     volumes,
+	"csi volume":      find(contexts.Volumes),
+	"csi plugin":      find(contexts.Plugins),
 	"policy":          policies,
 	"acl policy":      policies,
 	"role":            roles(func(r *api.ACLRoleListStub) string { return r.Name }),

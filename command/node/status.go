@@ -116,7 +116,7 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
 		return fmt.Errorf("Error querying node allocations: %w", err)
 	}
 	if o.short {
-		e.Println(o.describe(n, nil))
+		e.Println(o.describe(n, nil, allocs))
 		o.allocations(e, allocs)
 		return nil
 	}
@@ -124,11 +124,12 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
 	if statsErr != nil {
 		stats = nil
 	}
-	e.Println(o.describe(n, stats))
+	e.Println(o.describe(n, stats, allocs))
 	if o.detail {
 		identitySection(ctx, e, c, n)
 		o.vaultSection(ctx, e, c, n)
 		hostVolumes(e, n)
+		csiVolumes(ctx, e, c, n)
 		hostNetworks(e, n)
 		o.drivers(e, n)
 		devices(e, n)
@@ -157,20 +158,20 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
 	return nil
 }
 
-// describe formats the general data of a node. Stats may be nil.
-func (o *statusOptions) describe(n *api.Node, stats *api.HostStats) string {
+// describe formats the general data of a node and the volumes of its allocations. Stats may be nil.
+func (o *statusOptions) describe(n *api.Node, stats *api.HostStats, allocs []*api.Allocation) string {
 	rows := []string{
 		term.Row("ID", n.ID), term.Row("Name", n.Name), term.Row("Node Pool", n.NodePool),
 		term.Row("Class", n.NodeClass), term.Row("DC", n.Datacenter), term.Row("Drain", drain(n)),
 		term.Row("Eligibility", n.SchedulingEligibility), term.Row("Status", n.Status),
-		term.Row("CSI Controllers", names(n.CSIControllerPlugins)), term.Row("CSI Drivers", names(n.CSINodePlugins)),
+		term.Row("CSI Controllers", plugins(n.CSIControllerPlugins)), term.Row("CSI Drivers", plugins(n.CSINodePlugins)),
 	}
 	if stats != nil {
 		rows = append(rows, term.Row("Uptime", time.Duration(stats.Uptime)*time.Second))
 	}
 	if !o.detail {
 		rows = append(rows, term.Row("Host Volumes", names(n.HostVolumes)), term.Row("Host Networks", names(n.HostNetworks)),
-			term.Row("Driver Status", driverLine(n)))
+			term.Row("CSI Volumes", strings.Join(csiSources(allocs), ",")), term.Row("Driver Status", driverLine(n)))
 	}
 	return term.Pairs(rows)
 }

@@ -3,7 +3,6 @@ package volume
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -82,10 +81,7 @@ func (s *statusFlags) ask(hosts func() ([]*api.HostVolumeStub, error), csis func
 }
 
 // isForbidden reports whether an agent refused a request because of the caller's rights.
-func isForbidden(err error) bool {
-	var unexpected api.UnexpectedResponseError
-	return errors.As(err, &unexpected) && unexpected.StatusCode() == http.StatusForbidden
-}
+func isForbidden(err error) bool { return api.StatusCode(err) == http.StatusForbidden }
 
 func (s *statusFlags) list(ctx context.Context, e *term.Env, c *api.Client) error {
 	q := (&api.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx)

@@ -18,6 +18,8 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
+	"github.com/open-nomad/open-nomad/nomad/csi"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -47,7 +49,7 @@ type source struct {
 	byID bool
 }
 
-// sources are the contexts with objects in this version. The others are valid but empty.
+// sources are the contexts of objects. Those of the parts of jobs are in parts.
 var sources = map[message.Context]source{
 	message.ContextJobs: {namespaced: true, needs: readJob, table: state.TableJobs,
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
@@ -95,16 +97,23 @@ var sources = map[message.Context]source{
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
 			return each(snap.Namespaces(ws), func(n *nomad.Namespace) thing { return thing{id: n.Name, name: n.Name} })
 		}},
-}
-
-// absent are contexts without objects in this version, and the rights they require.
-var absent = map[message.Context]source{
-	message.ContextPlugins: {needs: func(thing) acl.Question { return acl.Question{Kind: acl.Plugins, Rights: []string{"list"}} }},
-	message.ContextVolumes: {namespaced: true, needs: func(t thing) acl.Question {
-		return acl.InNamespace(t.namespace, acl.CSIListVolume, acl.CSIReadVolume, acl.ListJobs)
-	}},
-	message.ContextHostVolumes: {namespaced: true,
-		needs: func(t thing) acl.Question { return acl.InNamespace(t.namespace, acl.HostVolumeRead) }},
+	message.ContextPlugins: {table: state.TableCSIPlugins,
+		needs: func(thing) acl.Question { return acl.Question{Kind: acl.Plugins, Rights: []string{"list"}} },
+		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
+			return each(snap.CSIPlugins(ws), func(p *csi.Plugin) thing { return thing{id: p.ID, name: p.ID} })
+		}},
+	message.ContextVolumes: {namespaced: true, table: state.TableCSIVolumes,
+		needs: func(t thing) acl.Question {
+			return acl.InNamespace(t.namespace, acl.CSIListVolume, acl.CSIReadVolume, acl.ListJobs)
+		},
+		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
+			return each(snap.CSIVolumes(ws), func(v *csi.Volume) thing { return thing{v.ID, v.ID, v.Namespace} })
+		}},
+	message.ContextHostVolumes: {namespaced: true, table: state.TableHostVolumes,
+		needs: func(t thing) acl.Question { return acl.InNamespace(t.namespace, acl.HostVolumeRead) },
+		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
+			return each(snap.HostVolumes(ws), func(v *hostvolume.Volume) thing { return thing{v.ID, v.Name, v.Namespace} })
+		}},
 }
 
 // parts are the contexts of the parts of jobs.
@@ -140,9 +149,6 @@ func (f *Finder) asked(c message.Context, fuzzy bool) ([]message.Context, error)
 	for name := range sources {
 		all = append(all, name)
 	}
-	for name := range absent {
-		all = append(all, name)
-	}
 	if fuzzy {
 		all = append(all, parts...)
 	}
@@ -168,10 +174,7 @@ func (f *Finder) open(c message.Context) error {
 	if slices.Contains(parts, c) {
 		c = message.ContextJobs
 	}
-	s, ok := sources[c]
-	if !ok {
-		s = absent[c]
-	}
+	s := sources[c]
 	everywhere := f.Namespace == nomad.AllNamespacesSentinel
 	switch {
 	case c == message.ContextVariables:
@@ -199,7 +202,7 @@ func (f *Finder) openVariables(everywhere bool) error {
 func (f *Finder) seen(c message.Context, prefix string) iter.Seq[thing] {
 	s := sources[c]
 	return func(yield func(thing) bool) {
-		if s.things == nil {
+		if s.things == nil { // a part of jobs
 			return
 		}
 		for t := range s.things(f.Snapshot, f.Watch, prefix) {

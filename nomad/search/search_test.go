@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
+	"github.com/open-nomad/open-nomad/nomad/csi"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -50,6 +53,14 @@ func filled(t *testing.T) *state.Snapshot {
 			Metadata: variable.Metadata{Namespace: ns, Path: "db/api"}}})
 		must(changes, err)
 	}
+	for _, ns := range []string{"default", "prod"} {
+		must(store.RegisterCSIVolumes(index, &message.CSIVolumeRegisterRequest{Volumes: []*csi.Volume{{ID: "disk-" + ns, Namespace: ns, PluginID: "ebs"}}}))
+		must(store.RegisterHostVolume(index, &message.HostVolumeRegisterRequest{Volume: &hostvolume.Volume{ID: "9" + nomad.NewID()[1:],
+			Name: "host-disk-" + ns, Namespace: ns, NodeID: nodeID}}))
+	}
+	must(store.RegisterJob(index, &message.JobRegisterRequest{Job: &nomad.Job{ID: "ebs", Name: "ebs", Namespace: "default", Type: nomad.JobTypeService,
+		TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1, Tasks: []*nomad.Task{{Name: "t",
+			CSIPluginConfig: &nomad.TaskCSIPluginConfig{ID: "ebs-plugin", Type: csi.PluginNode}}}}}}}))
 	must(store.UpsertEvals(index,
 		&message.EvalUpdateRequest{Evals: []*nomad.Evaluation{{ID: evalID, Namespace: "prod", JobID: "prod-api",
 			Status: nomad.EvalStatusComplete}}}))
@@ -108,7 +119,13 @@ func TestPrefix(t *testing.T) {
 		"quotas, denied": {"prod", `node_pool "default" { policy = "read" }`, "sm", message.ContextQuotas, nil, true},
 		"node pools, one": {"prod", `node_pool "default" { policy = "read" }`, "", message.ContextNodePools,
 			matches{message.ContextNodePools: {"default"}}, false},
-		"context without objects": {"prod", "management", "", message.ContextVolumes, matches{}, false},
+		"volumes": {"prod", "management", "disk", message.ContextVolumes, matches{message.ContextVolumes: {"disk-prod"}}, false},
+		"volumes, everywhere": {"*", `namespace "prod" { policy = "read" }`, "disk", message.ContextVolumes,
+			matches{message.ContextVolumes: {"disk-prod"}}, false},
+		"volumes, denied":      {"default", `namespace "prod" { policy = "read" }`, "disk", message.ContextVolumes, nil, true},
+		"plugins":              {"prod", `plugin { policy = "list" }`, "ebs", message.ContextPlugins, matches{message.ContextPlugins: {"ebs-plugin"}}, false},
+		"plugins, denied":      {"prod", `namespace "*" { policy = "write" }`, "ebs", message.ContextPlugins, nil, true},
+		"host volumes, denied": {"prod", `namespace "prod" { capabilities = ["read-job"] }`, "9", message.ContextHostVolumes, nil, true},
 	} {
 		f := finder(t, snap, c.namespace, c.policy)
 		var out message.SearchResponse
@@ -120,6 +137,33 @@ func TestPrefix(t *testing.T) {
 	}
 	if err := finder(t, snap, "*", "management").Prefix(&message.SearchRequest{Context: "nonsense"}, &message.SearchResponse{}); err == nil {
 		t.Error("an unknown context is accepted")
+	}
+}
+
+// TestFuzzy_Volumes checks that volumes and plugins are found by a part of their name, with the rights of their kind.
+func TestFuzzy_Volumes(t *testing.T) {
+	snap := filled(t)
+	type matches = map[message.Context][]string
+	for policy, want := range map[string]matches{
+		"management": {message.ContextVolumes: {"disk-default", "disk-prod"}, message.ContextHostVolumes: {"host-disk-default", "host-disk-prod"}},
+		`namespace "prod" { capabilities = ["csi-list-volume"] }`:  {message.ContextVolumes: {"disk-prod"}},
+		`namespace "prod" { capabilities = ["host-volume-read"] }`: {message.ContextHostVolumes: {"host-disk-prod"}},
+		`plugin { policy = "list" }`:                               {},
+	} {
+		var out message.FuzzySearchResponse
+		if err := finder(t, snap, "*", policy).Fuzzy(&message.FuzzySearchRequest{Text: "disk"}, limits, &out); err != nil {
+			t.Fatal(err)
+		}
+		got := matches{}
+		for c, list := range found(out.Matches) {
+			for _, m := range list {
+				got[c] = append(got[c], m.ID)
+			}
+			slices.Sort(got[c])
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, want %v", policy, got, want)
+		}
 	}
 }
 
