@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// faults is the path of a file with faults, which tests write while the plugin runs. A line is "METHOD FAULT [TEXT]":
+//
+//	hang         do not answer            hang-after   do what was asked, and do not answer
+//	die          end the process          die-after    do what was asked, and end the process
+//	fail TEXT    answer Internal: TEXT    unavailable  answer Unavailable
+//	huge         answer 100 MiB           other TEXT   answer with TEXT as the ID of the volume
+//	not-ready    answer of Probe
+//
+// A line that begins with "once " is removed when it is used.
+type faults struct{ file string }
+
+// next returns the fault of a call, or "".
+func (f faults) next(method string) (fault, text string) {
+	raw, err := os.ReadFile(f.file)
+	if err != nil {
+		return "", ""
+	}
+	lines := strings.Split(string(raw), "\n")
+	for i, line := range lines {
+		rest, once := strings.CutPrefix(line, "once ")
+		words := strings.SplitN(rest+"  ", " ", 3)
+		if words[0] != method {
+			continue
+		}
+		if once {
+			if err := os.WriteFile(f.file, []byte(strings.Join(slices.Delete(lines, i, i+1), "\n")), 0o600); err != nil {
+				return "fail", err.Error()
+			}
+		}
+		return words[1], strings.TrimSpace(words[2])
+	}
+	return "", ""
+}
+
+// intercept does what a fault demands before and after a call.
+func (f faults) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	fault, text := f.next(path.Base(info.FullMethod))
+	switch fault {
+	case "hang":
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case "die":
+		unix.Kill(os.Getpid(), unix.SIGKILL)
+	case "fail":
+		return nil, status.Error(codes.Internal, text)
+	case "unavailable":
+		return nil, status.Error(codes.Unavailable, text)
+	}
+	answer, err := handler(ctx, req)
+	switch fault {
+	case "hang-after":
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case "die-after":
+		unix.Kill(os.Getpid(), unix.SIGKILL)
+	case "huge":
+		field := protowire.AppendTag(nil, 9999, protowire.BytesType)
+		answer.(proto.Message).ProtoReflect().SetUnknown(protowire.AppendBytes(field, make([]byte, 100<<20)))
+	}
+	switch a := answer.(type) {
+	case *csi.CreateVolumeResponse:
+		if fault == "other" && err == nil {
+			a.Volume.VolumeId = text
+		}
+	case *csi.CreateSnapshotResponse:
+		if fault == "other" && err == nil {
+			a.Snapshot.SourceVolumeId = text
+		}
+	case *csi.ProbeResponse:
+		if fault == "not-ready" {
+			a.Ready = wrapperspb.Bool(false)
+		}
+	}
+	return answer, err
+}
