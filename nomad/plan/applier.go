@@ -285,7 +285,7 @@ func (c *commit) overlay() *overlay {
 // commit starts the commit of c, and answers the submission and unlocks pending when it ends.
 func (a *Applier) commit(ctx context.Context, s *submission, c *candidate) *commit {
 	begun := time.Now()
-	out := &commit{over: newOverlay(s.plan.EvalID, c.result), done: make(chan struct{})}
+	out := &commit{over: newOverlay(s.plan.EvalID, c.job, c.result), done: make(chan struct{})}
 	measure("optimistic_apply", begun)
 	req := c.request()
 	go func() {

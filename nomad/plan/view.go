@@ -23,10 +23,11 @@ type overlay struct {
 type nodeChange struct {
 	gone   map[string]bool              // stopped and preempted, by ID
 	ended  map[string]bool              // those of gone that use nothing any more: their client is lost
-	placed map[string]*nomad.Allocation // placed and updated, by ID
+	placed map[string]*nomad.Allocation // placed and updated, by ID, with their job
 }
 
-func newOverlay(evalID string, r *nomad.PlanResult) *overlay {
+// newOverlay returns the changes of a plan for a job.
+func newOverlay(evalID string, job *nomad.Job, r *nomad.PlanResult) *overlay {
 	o := &overlay{evalID: evalID, nodes: make(map[string]*nodeChange)}
 	for _, list := range []map[string][]*nomad.Allocation{r.NodeUpdate, r.NodePreemptions} {
 		for node, allocs := range list {
@@ -38,6 +39,10 @@ func newOverlay(evalID string, r *nomad.PlanResult) *overlay {
 	}
 	for node, allocs := range r.NodeAllocation {
 		for _, a := range allocs {
+			if a.Job == nil {
+				of := *a
+				of.Job, a = job, &of
+			}
 			o.node(node).placed[a.ID] = a
 		}
 	}

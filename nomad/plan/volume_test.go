@@ -72,6 +72,41 @@ func TestVolume_SingleWriter(t *testing.T) {
 	}
 }
 
+// The plan of a writer is being committed when another writer is checked.
+func TestVolume_WriterInFlight(t *testing.T) {
+	for _, form := range []string{"of this build", "of Nomad 2.0"} {
+		w := start(t)
+		node := w.Node(t, withData)
+		first := w.mounts("single-node-single-writer", false)
+		second := w.Job(t, nomad.JobTypeBatch, 1, func(j *nomad.Job) { // its group g mounts nothing
+			h := *j.TaskGroups[0]
+			h.Name, h.Volumes = "h", first.TaskGroups[0].Volumes
+			j.TaskGroups = append(j.TaskGroups, &h)
+		})
+		a := place(w.plan(first), testlog.NewAlloc(first, node))
+		b := place(w.plan(second), testlog.NewAlloc(second, node, func(a *nomad.Allocation) { a.TaskGroup = "h" }),
+			testlog.NewAlloc(second, w.Node(t)))
+		if form == "of Nomad 2.0" {
+			a, b = named(a, first.Namespace, first.ID), named(b, second.Namespace, second.ID)
+		}
+		w.minter.signed = make(chan int, 10)
+		g := w.gate()
+		one := w.submitLater(a)
+		<-g.arrived
+		<-w.minter.signed
+		two := w.submitLater(b)
+		<-w.minter.signed // its check is complete while the first is held
+		g.open <- nil
+		g.open <- nil
+		if r := <-one; r.err != nil || len(r.r.RejectedNodes) != 0 {
+			t.Fatalf("first plan %s: %+v", form, r)
+		}
+		if r := <-two; r.err != nil || len(r.r.RejectedNodes) != 1 {
+			t.Errorf("second plan %s: %+v, want the node rejected", form, r)
+		}
+	}
+}
+
 // A writer that an earlier plan stopped writes until its client ends it. Only its successor, which starts after its end, is
 // placed before.
 func TestVolume_StoppingWriter(t *testing.T) {
