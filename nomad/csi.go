@@ -1,6 +1,9 @@
 package nomad
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // CSIControllerInfo lists the capabilities of a CSI controller plugin. The client writes it when it
 // fingerprints the plugin.
@@ -32,6 +35,14 @@ type CSIInfo struct {
 	RequiresTopologies       bool
 	ControllerInfo           *CSIControllerInfo
 	NodeInfo                 *CSINodeInfo
+}
+
+// VolumeLimit returns how many volumes of the plugin the node can attach, or 0 if there is no limit.
+func (i *CSIInfo) VolumeLimit() int64 {
+	if i == nil || i.NodeInfo == nil || i.NodeInfo.MaxVolumes == math.MaxInt64 {
+		return 0
+	}
+	return max(i.NodeInfo.MaxVolumes, 0)
 }
 
 // CSIMountOptions are the file system and mount flags of a CSI volume. The flags may contain passwords and

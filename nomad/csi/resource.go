@@ -5,6 +5,3 @@ const resourcePrefix = "csi-volume:"
 
 // Resource returns the name of a volume in nomad.Evaluation.MissingNonNodeResources.
 func Resource(namespace, id string) string { return resourcePrefix + namespace + ":" + id }
-
-// PluginResource is Resource for an evaluation that waits until a node has room for one more volume of a plugin.
-func PluginResource(plugin string) string { return "csi-plugin:" + plugin }

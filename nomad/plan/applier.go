@@ -19,7 +19,7 @@
 // A node for which plans are rejected repeatedly may become ineligible: see Rejections.
 //
 // A change of nodes that plans must observe, such as a drain, is written by Between. No plan is then
-// between its check and its commit. Withhold does the same for a host volume that is deleted or updated.
+// between its check and its commit. Withhold does the same for a volume that is deleted or updated.
 //
 // The Applier runs on the leader only. It has one goroutine, one more for the plan that is being
 // committed, and short-lived ones that distribute signatures and checks over the cores.
@@ -84,7 +84,7 @@ type Applier struct {
 	queue      *queue
 	rejections *tracker       // nil if disabled
 	pending    sync.RWMutex   // held for reading from the check of a plan until the end of its commit
-	withheld   map[string]int // host volumes by ID; guarded by pending
+	withheld   map[string]int // volumes, see Withhold; guarded by pending
 }
 
 // New returns an Applier. It rejects plans until Run is called.
@@ -125,8 +125,9 @@ func (a *Applier) Between(change func() error) error {
 	return change()
 }
 
-// Withhold makes a host volume unusable for plans until release is called. When it returns, the state contains every
-// allocation that an earlier plan placed on the volume, and no later plan places one.
+// Withhold makes a volume unusable for plans until release is called: a host volume by its ID, or a CSI volume by
+// csi.Resource. When it returns, the state contains every allocation that an earlier plan placed on the volume, and no
+// later plan places one.
 //
 // The mark is in the memory of the leader, not in the log: servers of earlier builds ignore the state of a volume in
 // an entry, and a mark in the log would outlive a leader that fails. A new leader has no mark. An allocation that it

@@ -19,7 +19,7 @@ type candidate struct {
 	stale  bool
 	// overQuota lists the nodes that are omitted because they exceed the quota of the namespace.
 	overQuota []string
-	reasons   map[string]string            // why parts were rejected, by node
+	reasons   map[string]refusal           // why parts were rejected, by node
 	signed    map[string]*nomad.Allocation // copies with identities, by allocation ID
 	now       time.Time
 }

@@ -18,8 +18,15 @@ const minParallel = 32
 // verdict is the result for one node of a plan.
 type verdict struct {
 	node string
-	why  string // why the part for the node is rejected, "" if it is accepted
-	err  error
+	refusal
+	err error
+}
+
+// refusal is why the part of a plan for a node is rejected. The text is "" if it is accepted.
+type refusal struct {
+	why string
+	// elsewhere means that the node is not the reason, but what schedulers did not know of a volume.
+	elsewhere bool
 }
 
 // Reasons why the part of a plan for a node is rejected. Other reasons are the dimensions that the plan exhausts.
@@ -31,8 +38,8 @@ const (
 
 // evaluate returns the parts of the plan that fit, and the reasons why others are rejected, by node.
 // RefreshIndex is not set yet.
-func (v view) evaluate(plan *nomad.Plan) (*nomad.PlanResult, map[string]string, error) {
-	reasons := map[string]string{}
+func (v view) evaluate(plan *nomad.Plan) (*nomad.PlanResult, map[string]refusal, error) {
+	reasons := map[string]refusal{}
 	result := &nomad.PlanResult{
 		NodeUpdate:        make(map[string][]*nomad.Allocation),
 		NodeAllocation:    make(map[string][]*nomad.Allocation),
@@ -45,7 +52,7 @@ func (v view) evaluate(plan *nomad.Plan) (*nomad.PlanResult, map[string]string, 
 			return nil, nil, fmt.Errorf("check plan on node %s: %w", got.node, got.err)
 		}
 		if got.why != "" {
-			reasons[got.node] = got.why
+			reasons[got.node] = got.refusal
 			result.RejectedNodes = append(result.RejectedNodes, got.node)
 			continue
 		}
@@ -78,9 +85,10 @@ func (v view) checkNodes(plan *nomad.Plan) []verdict {
 		}
 	}
 	slices.SortFunc(verdicts, func(x, y verdict) int { return cmp.Compare(x.node, y.node) })
+	volumes := v.csiUses(plan)
 	check := func(i int) {
 		got := &verdicts[i]
-		got.why, got.err = v.reject(plan, got.node)
+		got.refusal, got.err = v.reject(plan, got.node, volumes)
 	}
 	if len(verdicts) < minParallel {
 		for i := range verdicts {
@@ -106,55 +114,64 @@ func inParallel(n int, fn func(i int)) {
 	wg.Wait()
 }
 
-// reject returns why the node cannot run what the plan places there, or "". Stops are always possible,
+// reject returns why the node cannot run what the plan places there. Stops are always possible,
 // and so are in-place updates on a node that is not lost. New allocations need a ready node.
-func (v view) reject(plan *nomad.Plan, nodeID string) (string, error) {
+func (v view) reject(plan *nomad.Plan, nodeID string, volumes *csiUses) (refusal, error) {
 	placed := plan.NodeAllocation[nodeID]
 	if len(placed) == 0 {
-		return "", nil
+		return refusal{}, nil
 	}
 	node := v.snap.Node(nil, nodeID)
 	if node == nil {
-		return nodeAbsent, nil
+		return refusal{why: nodeAbsent}, nil
 	}
-	replaced := make(map[string]bool)
-	for _, list := range [][]*nomad.Allocation{placed, plan.NodeUpdate[nodeID], plan.NodePreemptions[nodeID]} {
-		for _, a := range list {
-			replaced[a.ID] = true
-		}
-	}
-	live := v.live(nodeID)
-	known := make(map[string]bool, len(live))
-	proposed := make([]*nomad.Allocation, 0, len(live)+len(placed))
-	for _, a := range live {
-		known[a.ID] = true
-		if !replaced[a.ID] {
-			proposed = append(proposed, a)
-		}
-	}
+	known, proposed := v.proposed(plan, nodeID)
 	// A terminal allocation is not new either: the plan only marks it for its follow-up.
 	added := slices.DeleteFunc(slices.Clone(placed), func(a *nomad.Allocation) bool { return known[a.ID] || v.snap.Alloc(nil, a.ID) != nil })
 	getsNew := len(added) > 0
 	if why := unready(node, getsNew); why != "" {
-		return why, nil
+		return refusal{why: why}, nil
 	}
 	if lost(node) && slices.ContainsFunc(placed, func(a *nomad.Allocation) bool { return known[a.ID] && runs(a) }) {
-		return fmt.Sprintf("node is %s and contains invalid updates", node.Status), nil
+		return refusal{why: fmt.Sprintf("node is %s and contains invalid updates", node.Status)}, nil
 	}
 	if !getsNew { // an update in place keeps the resources; those of stopping allocations may exceed the node for a time
-		return "", nil
+		return refusal{}, nil
 	}
-	if why := v.volumes(node, added); why != "" {
+	if why := v.volumes(node, added); why.why != "" {
 		return why, nil
 	}
+	if why := volumes.reject(node, added); why != "" {
+		return refusal{why: why, elsewhere: true}, nil
+	}
 	fit, why, _, err := feasible.AllocsFit(node, append(proposed, placed...))
-	if err == nil && fit {
-		return v.writers(placed, proposed), nil
-	}
 	if err != nil {
-		return "", err
+		return refusal{}, err
 	}
-	return cmp.Or(why, "resources exhausted"), nil
+	if fit {
+		return refusal{why: v.writers(placed, proposed)}, nil
+	}
+	return refusal{why: cmp.Or(why, "resources exhausted")}, nil
+}
+
+// proposed returns the IDs of the allocations that use the node, and those of them that the plan neither changes nor stops.
+func (v view) proposed(plan *nomad.Plan, node string) (known map[string]bool, rest []*nomad.Allocation) {
+	replaced := make(map[string]bool)
+	for _, list := range []map[string][]*nomad.Allocation{plan.NodeAllocation, plan.NodeUpdate, plan.NodePreemptions} {
+		for _, a := range list[node] {
+			replaced[a.ID] = true
+		}
+	}
+	live := v.live(node)
+	known = make(map[string]bool, len(live))
+	rest = make([]*nomad.Allocation, 0, len(live)+len(plan.NodeAllocation[node]))
+	for _, a := range live {
+		known[a.ID] = true
+		if !replaced[a.ID] {
+			rest = append(rest, a)
+		}
+	}
+	return known, rest
 }
 
 // unready returns why the node takes no new allocations, or "" if it does or gets none.

@@ -94,7 +94,7 @@ func (c *candidate) reject(t *tracker, log *slog.Logger) {
 	if len(c.result.RejectedNodes) == 0 {
 		return
 	}
-	log.Debug("plan rejected on nodes", "eval", c.plan.EvalID, "reasons", c.reasons)
+	log.Debug("plan rejected on nodes", "eval", c.plan.EvalID, "reasons", texts(c.reasons))
 	countRejected(c.result.RejectedNodes)
 	if t == nil {
 		return
@@ -104,21 +104,29 @@ func (c *candidate) reject(t *tracker, log *slog.Logger) {
 		if node == nil || node.SchedulingEligibility == nomad.NodeSchedulingIneligible {
 			continue // schedulers do not choose it
 		}
-		if c.view.withholds(node, c.plan.NodeAllocation[id]) {
-			continue // schedulers do not see what the leader withholds
+		if c.reasons[id].elsewhere {
+			continue // any other node would do the same
 		}
 		score, over := t.add(id, c.now)
 		measureScore(id, score)
 		switch {
 		case !over:
 		case t.mark(id, c.now):
-			log.Warn("node becomes ineligible after repeated plan rejections", "node", id, "rejections", score, "reason", c.reasons[id])
+			log.Warn("node becomes ineligible after repeated plan rejections", "node", id, "rejections", score, "reason", c.reasons[id].why)
 			c.result.IneligibleNodes = append(c.result.IneligibleNodes, id)
 		default:
 			log.Warn("node rejects plans repeatedly, and too many nodes became ineligible for it", "node", id, "rejections", score, "reason",
-				c.reasons[id])
+				c.reasons[id].why)
 		}
 	}
+}
+
+func texts(reasons map[string]refusal) map[string]string {
+	out := make(map[string]string, len(reasons))
+	for node, r := range reasons {
+		out[node] = r.why
+	}
+	return out
 }
 
 // countRejected counts the nodes on which a plan was rejected.

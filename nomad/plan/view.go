@@ -10,7 +10,7 @@ type view struct {
 	snap     *state.Snapshot
 	ahead    *overlay       // nil if no commit is running
 	job      *nomad.Job     // of the plan
-	withheld map[string]int // IDs of host volumes that no plan may use: see Applier.Withhold
+	withheld map[string]int // host volumes by ID, and CSI volumes by csi.Resource, that no plan may use: see Applier.Withhold
 }
 
 // overlay is the set of changes of a plan, by node. Applying it to a state that already contains it

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -31,34 +30,24 @@ func (v view) writers(placed, others []*nomad.Allocation) string {
 	return ""
 }
 
-// volumes returns why the node lacks a host volume of a placed allocation, or "". The scheduler may have used a state
+// volumes returns why the node lacks a host volume of a placed allocation. The scheduler may have used a state
 // from before the volume was deleted, or before its deletion began.
-func (v view) volumes(node *nomad.Node, placed []*nomad.Allocation) string {
+func (v view) volumes(node *nomad.Node, placed []*nomad.Allocation) refusal {
 	for _, a := range placed {
 		for _, name := range a.HostVolumes(v.jobOf(a)) {
 			have := node.HostVolumes[name]
 			switch {
 			case have == nil:
-				return fmt.Sprintf("missing host volume %q", name)
+				return refusal{why: fmt.Sprintf("missing host volume %q", name)}
 			case have.ID == "": // a static volume
 			case v.snap.HostVolumeByID(have.ID) == nil:
-				return fmt.Sprintf("host volume %q has been deleted", name)
+				return refusal{why: fmt.Sprintf("host volume %q has been deleted", name)}
 			case v.withheld[have.ID] > 0:
-				return fmt.Sprintf("host volume %q is being deleted or updated", name)
+				return refusal{why: fmt.Sprintf("host volume %q is being deleted or updated", name), elsewhere: true}
 			}
 		}
 	}
-	return ""
-}
-
-// withholds reports whether a placed allocation requests a withheld volume of the node.
-func (v view) withholds(node *nomad.Node, placed []*nomad.Allocation) bool {
-	return len(v.withheld) > 0 && slices.ContainsFunc(placed, func(a *nomad.Allocation) bool {
-		return slices.ContainsFunc(a.HostVolumes(v.jobOf(a)), func(name string) bool {
-			have := node.HostVolumes[name]
-			return have != nil && v.withheld[have.ID] > 0
-		})
-	})
+	return refusal{}
 }
 
 // jobOf returns the job of an allocation. One that the plan places may have no job of its own.

@@ -63,6 +63,7 @@ type world struct {
 	applier *plan.Applier
 	minter  *minter
 	stop    func()
+	release func() // of a withheld volume
 }
 
 // start runs an Applier on an empty state.

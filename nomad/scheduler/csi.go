@@ -106,7 +106,7 @@ type csiSearch struct {
 	// For the allocation of the search:
 	wants    []feasible.CSIWant
 	previous *nomad.Allocation // which ends before it starts, or nil
-	waits    map[string]bool   // what a refused node waits for, see nomad.Evaluation.MissingNonNodeResources
+	waits    map[string]bool   // the volumes that are not free, see nomad.Evaluation.MissingNonNodeResources
 }
 
 func newCSISearch(tg *nomad.TaskGroup) *csiSearch {
@@ -129,7 +129,7 @@ func (s *csiSearch) aim(c *cluster, g *groupStack, previous *nomad.Allocation) {
 	for _, r := range s.requests {
 		w := feasible.NewCSIWant(r, next, c.csi.volume(c, r.SourceFor(g.alloc)), ends)
 		s.wants = append(s.wants, w)
-		if resource, waits := w.Waits(); waits {
+		if resource := w.Waits(); resource != "" {
 			s.waits[resource] = true
 		}
 	}
@@ -140,11 +140,7 @@ func (s *csiSearch) refuse(c *cluster, n *nomad.Node) feasible.CSIRefusal {
 	if s == nil {
 		return feasible.CSIRefusal{}
 	}
-	why := feasible.CheckCSI(s.wants, n, s.attached(c, n))
-	if why.Resource != "" {
-		s.waits[why.Resource] = true
-	}
-	return why
+	return feasible.CheckCSI(s.wants, n, s.attached(c, n))
 }
 
 // explain calls f with each check of refuse.
@@ -163,7 +159,7 @@ func (s *csiSearch) attached(c *cluster, n *nomad.Node) feasible.CSIAttached {
 		}
 		rest := maps.Clone(on)
 		for _, r := range s.previous.CSIRequests(s.previous.Job) {
-			if v := c.csi.volume(c, r.SourceFor(s.previous.Name)); v != nil && !v.OnNode(n.ID, s.previous.ID) {
+			if v := c.csi.volume(c, r.SourceFor(s.previous.Name)); v != nil && !v.OnNodeBeside(n.ID, func(id string) bool { return id == s.previous.ID }) {
 				delete(rest, csiKey(v))
 			}
 		}

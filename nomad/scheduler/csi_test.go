@@ -148,7 +148,7 @@ func TestCSI_Place(t *testing.T) {
 			why: "CSI plugin p is unhealthy on client n1"},
 		"at the limit": {node: runs(limit(1), zone("b")), wants: []string{"data", "more"},
 			volume: func(w *world, _ *csi.Volume) { w.addCSI("more") },
-			why:    "CSI plugin p has the maximum number of volumes on client n1", waits: []string{"csi-plugin:p"}},
+			why:    "CSI plugin p has the maximum number of volumes on client n1"},
 		"below the limit":         {node: runs(limit(2)), wants: []string{"data", "@more"}, volume: func(w *world, _ *csi.Volume) { w.addCSI("more") }},
 		"limit, one volume twice": {node: runs(limit(1)), wants: []string{"data", "@data"}},
 		"topology": {node: runs(zone("a")), why: "did not meet topology requirement", waits: []string{"csi-volume:default:data"}, volume: func(_ *world, v *csi.Volume) {

@@ -184,7 +184,7 @@ func (s *stack) volumesInUse(tg *nomad.TaskGroup, n *nomad.Node) bool {
 	if s.view(g, n).why != "" {
 		return false
 	}
-	return len(g.shared) > 0 && s.cluster.volumesTaken(g, n) != "" || g.csi.refuse(s.cluster, n).Resource != ""
+	return len(g.shared) > 0 && s.cluster.volumesTaken(g, n) != "" || g.csi.refuse(s.cluster, n).Waits
 }
 
 // verdict returns why the node is not feasible for the group, or "".

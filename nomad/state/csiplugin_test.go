@@ -63,6 +63,7 @@ func (w *world) reportPlugins(node string, instances ...string) *state.Changes {
 		if f[1] == "controller" {
 			n.CSIControllerPlugins[f[0]] = info
 		} else {
+			info.NodeInfo = &nomad.CSINodeInfo{ID: node, MaxVolumes: 9}
 			n.CSINodePlugins[f[0]] = info
 		}
 	}

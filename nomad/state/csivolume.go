@@ -235,7 +235,7 @@ func (t *txn) claimCSIVolume(req *message.CSIVolumeClaimRequest) error {
 	csiVolumes.Put(t.Txn, next)
 	if before := v.ClaimOf(req.AllocationID); before != nil && next.ClaimOf(req.AllocationID) == nil {
 		t.retryCSI(v)
-		t.retryOnNode(before.NodeID)
+		t.retryOnNode(before.NodeID, v.PluginID)
 	}
 	return nil
 }
@@ -279,9 +279,9 @@ func (t *txn) retryCSI(v *csi.Volume) {
 	t.changes.Volumes = append(t.changes.Volumes, csi.Resource(v.Namespace, v.ID))
 }
 
-// retryOnNode lets the evaluations retry that wait for the node: it can attach one volume more.
-func (t *txn) retryOnNode(id string) {
-	if n := nodes.Get(t, nil, table.KeyOf(id)); n != nil {
+// retryOnNode lets the evaluations retry that wait for a node with a limit of volumes: it can attach one more.
+func (t *txn) retryOnNode(id, plugin string) {
+	if n := nodes.Get(t, nil, table.KeyOf(id)); n != nil && n.CSINodePlugins[plugin].VolumeLimit() > 0 {
 		t.changes.Nodes = append(t.changes.Nodes, n)
 	}
 }

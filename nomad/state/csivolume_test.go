@@ -3,6 +3,7 @@ package state_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -336,6 +337,25 @@ func TestReleaseCSIVolume(t *testing.T) {
 		if freed != (c2 != nil && slices.Equal(c2.Volumes, []string{csi.Resource("default", "db")}) && len(c2.Nodes) == 1) {
 			t.Errorf("step %d: freed %t, the changes are %+v", i, freed, c2)
 		}
+	}
+}
+
+// A release retries the evaluations that wait for the volume. Those that wait for room on the node are retried only if its plugin
+// has a limit.
+func TestReleaseCSIVolume_NoLimit(t *testing.T) {
+	w := withCSI(t)
+	w.ok(w.claim("a1", csi.ClaimWrite))
+	n := *w.snap().Node(nil, "n1")
+	info := *n.CSINodePlugins["ebs"]
+	info.NodeInfo = &nomad.CSINodeInfo{ID: "n1", MaxVolumes: math.MaxInt64}
+	n.CSINodePlugins = map[string]*nomad.CSIInfo{"ebs": &info}
+	w.ok(w.RegisterNode(w.next(), &message.NodeRegisterRequest{Node: &n}))
+	var c *state.Changes
+	for _, s := range []csi.ClaimState{csi.ClaimUnpublishing, csi.ClaimNodeDetached, csi.ClaimReadyToFree} {
+		c = w.ok(w.claim("a1", csi.ClaimWrite, step(s)))
+	}
+	if !slices.Equal(c.Volumes, []string{csi.Resource("default", "db")}) || len(c.Nodes) != 0 {
+		t.Errorf("the changes are %+v, want only the volume", c)
 	}
 }
 

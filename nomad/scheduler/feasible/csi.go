@@ -20,10 +20,9 @@ type CSIWant struct {
 // CSIRefusal is why a CSI volume excludes an allocation. The zero value is no refusal.
 type CSIRefusal struct {
 	Text string
-	// Resource is what the evaluation waits for, see nomad.Evaluation.MissingNonNodeResources. It is "" if only a change of
-	// the node helps.
-	Resource string
-	By       *CSIUse // the use that excludes the allocation, or nil
+	// Waits means that a change of volumes or other allocations helps. If it is false, only a change of the node does.
+	Waits bool
+	By    *CSIUse // the use that excludes the allocation, or nil
 }
 
 // NewCSIWant returns a request with the refusal that does not depend on the node.
@@ -55,30 +54,26 @@ func CheckCSI(wants []CSIWant, n *nomad.Node, attached CSIAttached) CSIRefusal {
 	return CSIRefusal{}
 }
 
-// missingCSI returns the refusal for the volumes that do not exist. It names the first of them as the resource.
+// missingCSI returns the refusal for the volumes that do not exist.
 func missingCSI(wants []CSIWant) CSIRefusal {
 	var ids []string
-	out := CSIRefusal{}
 	for i := range wants {
 		if w := &wants[i]; w.Volume == nil {
 			ids = append(ids, w.ID)
-			if out.Resource == "" {
-				out.Resource = w.resource()
-			}
 		}
 	}
-	if len(ids) > 0 {
-		out.Text = "missing CSI volume(s) " + strings.Join(ids, ", ")
+	if len(ids) == 0 {
+		return CSIRefusal{}
 	}
-	return out
+	return CSIRefusal{Text: "missing CSI volume(s) " + strings.Join(ids, ", "), Waits: true}
 }
 
-// resource returns the name of the volume in an evaluation that waits for it.
-func (w *CSIWant) resource() string { return csi.Resource(w.Namespace, w.ID) }
-
-// Waits reports whether the request waits for a change of its volume, and returns the name of the volume in the evaluation.
-func (w *CSIWant) Waits() (resource string, waits bool) {
-	return w.resource(), w.Volume == nil || w.Refusal.Text != ""
+// Waits returns what the request waits for, see nomad.Evaluation.MissingNonNodeResources. It is "" if the volume is free.
+func (w *CSIWant) Waits() string {
+	if w.Volume != nil && w.Refusal.Text == "" {
+		return ""
+	}
+	return csi.Resource(w.Namespace, w.ID)
 }
 
 // plugin returns the refusal for a node without a healthy instance of the plugin.
@@ -117,16 +112,15 @@ type csiAdditions struct {
 
 // exceeded adds a volume, and returns the refusal for a node that then has more volumes of the plugin than it allows.
 func (c *csiAdditions) exceeded(w *CSIWant, n *nomad.Node) CSIRefusal {
-	limit := CSILimit(n, w.Volume.PluginID)
-	if limit <= 0 {
+	limit := n.CSINodePlugins[w.Volume.PluginID].VolumeLimit()
+	if limit == 0 {
 		return CSIRefusal{}
 	}
 	used, after := c.add(w)
 	if after == used || int64(after) <= limit {
 		return CSIRefusal{}
 	}
-	return CSIRefusal{Text: fmt.Sprintf("CSI plugin %s has the maximum number of volumes on client %s", w.Volume.PluginID, n.ID),
-		Resource: csi.PluginResource(w.Volume.PluginID)}
+	return CSIRefusal{Text: fmt.Sprintf("CSI plugin %s has the maximum number of volumes on client %s", w.Volume.PluginID, n.ID), Waits: true}
 }
 
 // add adds a volume. It returns the number of volumes of the plugin before, and after.
@@ -145,13 +139,4 @@ func (c *csiAdditions) add(w *CSIWant) (before, after int) {
 	}
 	c.added[plugin][key] = true
 	return before, before + 1
-}
-
-// CSILimit returns how many volumes of a plugin a node can attach, or 0 if there is no limit.
-func CSILimit(n *nomad.Node, plugin string) int64 {
-	info := n.CSINodePlugins[plugin]
-	if info == nil || info.NodeInfo == nil || info.NodeInfo.MaxVolumes < 0 {
-		return 0
-	}
-	return info.NodeInfo.MaxVolumes
 }

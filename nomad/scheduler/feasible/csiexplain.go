@@ -35,7 +35,7 @@ func (w *CSIWant) explain(n *nomad.Node, more *csiAdditions, f func(Check)) {
 	plugin := w.Volume.PluginID
 	f(Check{Name: CheckVolumes, Passed: w.plugin(n).Text == "", Need: fmt.Sprintf("CSI plugin %q of volume %q", plugin, w.ID),
 		Found: foundPlugin(n, plugin)})
-	if limit := CSILimit(n, plugin); limit > 0 {
+	if limit := n.CSINodePlugins[plugin].VolumeLimit(); limit > 0 {
 		before, after := more.add(w)
 		found := fmt.Sprintf("%d of %d used", before, limit)
 		if before == after {

@@ -92,10 +92,10 @@ func (v *CSIVolume) Remove(alloc string) {
 	v.uses = slices.DeleteFunc(v.uses, func(u CSIUse) bool { return u.ID == alloc })
 }
 
-// OnNode reports whether an allocation other than the given one uses the volume on a node.
-func (v *CSIVolume) OnNode(node, except string) bool {
+// OnNodeBeside reports whether an allocation uses the volume on a node, other than those that except reports by their IDs.
+func (v *CSIVolume) OnNodeBeside(node string, except func(alloc string) bool) bool {
 	return slices.ContainsFunc(v.uses, func(u CSIUse) bool {
-		return u.ID != except && (u.Alloc != nil && u.Alloc.NodeID == node || u.Claim != nil && u.Claim.NodeID == node)
+		return !except(u.ID) && (u.Alloc != nil && u.Alloc.NodeID == node || u.Claim != nil && u.Claim.NodeID == node)
 	})
 }
 
@@ -112,7 +112,7 @@ func (v *CSIVolume) refuse(r *nomad.VolumeRequest, job nomad.NamespacedID, ends 
 		exhausted = "CSI volume " + v.ID + " has exhausted its available writer claims"
 	}
 	no := func(text string, by *CSIUse) CSIRefusal {
-		return CSIRefusal{Text: text, Resource: csi.Resource(v.Namespace, v.ID), By: by}
+		return CSIRefusal{Text: text, Waits: true, By: by}
 	}
 	if !v.Schedulable {
 		return no(unusable, nil)
