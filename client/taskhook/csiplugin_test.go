@@ -248,7 +248,11 @@ func prepared(t *testing.T, caps drivers.Capabilities, edit func(c *nomad.TaskCS
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(dir.Close)
+	t.Cleanup(func() {
+		if err := dir.Destroy(); err != nil {
+			t.Error(err)
+		}
+	})
 	task := &nomad.Task{Name: "t", Driver: "d", CSIPluginConfig: &nomad.TaskCSIPluginConfig{ID: "disk", Type: "node"}}
 	alloc := &nomad.Allocation{ID: "a1"}
 	own, err := dir.BuildTask(allocdir.TaskConfig{Name: "t", UID: -1, GID: -1})
