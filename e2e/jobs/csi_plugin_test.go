@@ -1,0 +1,219 @@
+package jobs_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/client/csi"
+	"github.com/open-nomad/open-nomad/e2e/cluster"
+	"github.com/open-nomad/open-nomad/e2e/harness"
+	"github.com/open-nomad/open-nomad/internal/testcsi"
+	"github.com/open-nomad/open-nomad/nomad"
+	words "github.com/open-nomad/open-nomad/nomad/csi"
+	"github.com/open-nomad/open-nomad/nomad/message"
+)
+
+// csiRig is an agent whose tasks are CSI plugins.
+type csiRig struct {
+	t       *testing.T
+	program string // of the plugin
+	dir     string
+	next    func() *cluster.Agent
+}
+
+func newCSIRig(t *testing.T, config string) *csiRig {
+	t.Helper()
+	r := &csiRig{t: t, program: testcsi.Build(t), dir: harness.TempDir(t)}
+	cfg := filepath.Join(r.dir, "csi.hcl")
+	harness.WriteFile(t, cfg, "plugin \"raw_exec\" {\n config {\n enabled = true\n }\n}\n"+config)
+	harness.Mkdir(t, r.storage())
+	r.next = successive(t, r.dir, cfg)
+	return r
+}
+
+// storage returns the directory of the storage system.
+func (r *csiRig) storage() string { return filepath.Join(r.dir, "storage") }
+
+// state returns a path below <state dir>/csi.
+func (r *csiRig) state(name ...string) string {
+	return filepath.Join(append([]string{r.dir, "data", "client", "csi"}, name...)...)
+}
+
+// task returns a task that is a plugin of type monolith.
+func (r *csiRig) task(id, driver, config string) string {
+	return fmt.Sprintf(`task "t" {
+  driver = %q
+  csi_plugin {
+    id             = %q
+    type           = "monolith"
+    health_timeout = "2m"
+  }
+  config {
+    %s
+  }
+  resources {
+    cpu    = 50
+    memory = 64
+  }
+}
+`, driver, id, config)
+}
+
+// args returns the option args of a plugin.
+func (r *csiRig) args() string {
+	return fmt.Sprintf("args = [\"-root\", %q, \"-attach=false\", \"-node\", \"n\"]", r.storage())
+}
+
+// healthy returns the plugin on the only node, or nil.
+func healthy(a *cluster.Agent, id string) *api.CSIInfo {
+	nodes, _, err := a.Client.Nodes().List(nil)
+	if err != nil || len(nodes) != 1 {
+		return nil
+	}
+	node, _, err := a.Client.Nodes().Info(nodes[0].ID, nil)
+	if err != nil {
+		return nil
+	}
+	if c, n := node.CSIControllerPlugins[id], node.CSINodePlugins[id]; c != nil && c.Healthy && n != nil && n.Healthy {
+		return n
+	}
+	return nil
+}
+
+func (r *csiRig) awaitHealthy(a *cluster.Agent, id string) *api.CSIInfo {
+	r.t.Helper()
+	var info *api.CSIInfo
+	harness.Within(r.t, harness.Patience, "plugin "+id+" is healthy", func() bool { info = healthy(a, id); return info != nil })
+	return info
+}
+
+// typesOf returns the types of the events of a task, without those of its start.
+func typesOf(al *api.AllocationListStub) (out []string) {
+	for _, e := range al.TaskStates["t"].Events {
+		if !slices.Contains([]string{api.TaskReceived, api.TaskSetup}, e.Type) {
+			out = append(out, e.Type)
+		}
+	}
+	return out
+}
+
+// TestCSIRaw runs a plugin with raw_exec. It is found again after the agent was killed, starts again after a kill, and leaves
+// nothing but its directory of volumes.
+func TestCSIRaw(t *testing.T) {
+	harness.NeedsRoot(t)
+	r := newCSIRig(t, "")
+	a := r.next()
+	harness.Run(t, a, harness.Job("disk", `type = "system"`, r.task("disk", "raw_exec", fmt.Sprintf("command = %q\n%s", r.program, r.args()))))
+	al := harness.Await(t, a, "disk", "running", 1)[0]
+	info := r.awaitHealthy(a, "disk")
+	if info.AllocID != al.ID || info.NodeInfo.ID != "n" {
+		t.Errorf("the node reports %+v", info)
+	}
+	pid := r.pid()
+	r.stages(al, r.state("monolith", "disk"))
+
+	if err := a.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	a = r.next()
+	r.awaitHealthy(a, "disk")
+	again := harness.Await(t, a, "disk", "running", 1)[0]
+	if want := []string{api.TaskStarted, "Plugin became healthy"}; r.pid() != pid || again.ID != al.ID || !slices.Equal(typesOf(again), want) {
+		t.Errorf("after a kill of the agent: process %d, was %d; allocation %s, was %s; events %q, want %q", r.pid(), pid, again.ID, al.ID,
+			typesOf(again), want)
+	}
+
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	harness.Within(t, 2*harness.Patience, "the plugin is healthy again", func() bool {
+		events := typesOf(harness.OnlyAlloc(t, a, "disk"))
+		return events[len(events)-1] == "Plugin became healthy" && slices.Contains(events, api.TaskRestarting) && healthy(a, "disk") != nil
+	})
+	if r.pid() == pid {
+		t.Error("the plugin was not started again")
+	}
+
+	harness.StopAndWait(t, a, "disk", 1)
+	harness.Within(t, harness.Patience, "the plugin is not healthy", func() bool { return healthy(a, "disk") == nil })
+	harness.Within(t, harness.Patience, "the directory of the socket is removed", func() bool {
+		_, err := os.Lstat(r.state("plugins", al.ID))
+		return os.IsNotExist(err)
+	})
+	if _, err := os.Lstat(r.state("monolith", "disk")); err != nil {
+		t.Error(err)
+	}
+}
+
+// pid returns the process of the plugin.
+func (r *csiRig) pid() int {
+	r.t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if args, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")); strings.HasPrefix(string(args), r.program+"\x00-root\x00"+r.storage()) {
+			return pid
+		}
+	}
+	return 0
+}
+
+// stages makes the plugin mount a volume below its directory. It checks that the mount is on the node, and not only in a
+// namespace of the task. taskRoot is the directory as the plugin sees it.
+func (r *csiRig) stages(al *api.AllocationListStub, taskRoot string) {
+	t := r.t
+	t.Helper()
+	p, err := csi.Dial(t.Context(), csi.Socket{Dir: r.state("plugins", al.ID), Name: testcsi.Socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close() //nolint:errcheck // all calls have ended
+	able := words.Capability{AttachmentMode: nomad.VolumeAttachFilesystem, AccessMode: nomad.VolumeSingleNodeWriter}
+	v, err := p.CreateVolume(t.Context(), &message.ClientCSIControllerCreateVolumeRequest{Name: "v-" + al.ID,
+		VolumeCapabilities: []*words.Capability{&able}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	harness.Mkdir(t, r.state("monolith", "disk", "staging"))
+	host, task := r.state("monolith", "disk", "staging", "v"), filepath.Join(taskRoot, "staging", "v")
+	req := &csi.NodeRequest{VolumeID: v.ExternalVolumeID, Staging: task, Capability: able, VolumeContext: v.VolumeContext}
+	if err := p.NodeStage(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if !mounted(t, host) {
+		t.Errorf("the mount of the plugin at %s is not on the node", host)
+	}
+	harness.WriteFile(t, filepath.Join(host, "file"), "of the node")
+	if found, err := filepath.Glob(filepath.Join(r.storage(), "*", "*", "file")); err != nil || len(found) != 1 {
+		t.Errorf("the file is not in the storage system: %v, %v", found, err)
+	}
+	if err := p.NodeUnstage(t.Context(), req.VolumeID, req.Staging); err != nil {
+		t.Fatal(err)
+	}
+	if mounted(t, host) {
+		t.Errorf("the mount at %s is still on the node", host)
+	}
+}
+
+// mounted reports whether a path is a mount point on the node.
+func mounted(t *testing.T, name string) bool {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(text), " "+name+" ")
+}
