@@ -28,7 +28,6 @@ func (m *matrix) ofNodes(base string) []string {
 			found[method.Name] = true
 		}
 	}
-	delete(found, "CSIVolume.Claim") // not available
 	for _, r := range m.rows {
 		for _, node := range []string{"node", "node of another pool"} {
 			if cell := m.cells[[2]string{r, node}]; cell != m.cells[[2]string{r, base}] && !slices.Contains([]string{"403", "tls", "501"}, cell) {

@@ -70,8 +70,8 @@ func nodeOf(snap *state.Snapshot, c *csi.Claim) string {
 // unpublished ends the claim of an allocation on the calling node. A volume or claim that does not exist any more is released
 // already. The node need not repeat the call when the claim cannot be freed at once: the leader continues.
 func (s *Service) unpublished(ctx context.Context, node string, v *csi.Volume, claim *csi.Claim) (uint64, error) {
-	if claim.AllocationID == "" {
-		return 0, apierror.ErrMissingAllocID
+	if claim.AllocationID == "" { // a node may end the claims of its own allocations only, not all of a node
+		return 0, apierror.Errorf(400, "%v", apierror.ErrMissingAllocID)
 	}
 	if v == nil {
 		return 0, nil
