@@ -57,5 +57,23 @@ func (v *view) LiveAllocsByNode(node string) iter.Seq[*nomad.Allocation] {
 	}
 }
 
+// CSIVolumesOnNode implements scheduler.State. A node that allocations leave has their volumes until they are detached.
+func (v *view) CSIVolumesOnNode(node string) map[string]map[string]bool {
+	on := v.Snapshot.CSIVolumesOnNode(node)
+	for _, a := range v.arrived[node] {
+		for _, r := range a.CSIRequests(a.Job) {
+			volume := v.CSIVolume(nil, a.Namespace, r.SourceFor(a.Name))
+			if volume == nil {
+				continue
+			}
+			if on[volume.PluginID] == nil {
+				on[volume.PluginID] = map[string]bool{}
+			}
+			on[volume.PluginID][volume.Namespace+"/"+volume.ID] = true
+		}
+	}
+	return on
+}
+
 // capacityOf returns what a node offers to allocations.
 func capacityOf(n *nomad.Node) nomad.Used { return feasible.Capacity(n) }

@@ -28,7 +28,18 @@ func evaluates(old, node *nomad.Node) bool {
 func moved(old, node *nomad.Node) bool {
 	return old.ComputedClass != node.ComputedClass || old.NodePool != node.NodePool || old.Datacenter != node.Datacenter ||
 		old.Name != node.Name || !maps.Equal(old.Attributes, node.Attributes) || !maps.Equal(old.Meta, node.Meta) ||
-		!reflect.DeepEqual(devices(old), devices(node))
+		!reflect.DeepEqual(devices(old), devices(node)) || pluginsHealed(old, node)
+}
+
+// pluginsHealed reports whether the node has a healthy instance of a CSI plugin that it did not have before. A system job with
+// CSI volumes was not placed on the node without it, and no evaluation waits for it.
+func pluginsHealed(old, node *nomad.Node) bool {
+	for id, info := range node.CSINodePlugins {
+		if before := old.CSINodePlugins[id]; info != nil && info.Healthy && (before == nil || !before.Healthy) {
+			return true
+		}
+	}
+	return false
 }
 
 func devices(n *nomad.Node) []*nomad.NodeDeviceResource {

@@ -14,10 +14,11 @@ func TestEvaluates(t *testing.T) {
 	ready := func() *nomad.Node {
 		return &nomad.Node{
 			ID: "n", Name: "one", Datacenter: "dc1", NodePool: "default", NodeClass: "a", Status: nomad.NodeStatusReady,
-			Attributes:  map[string]string{"kernel.name": "linux", "unique.hostname": "one"},
-			Meta:        map[string]string{"rack": "r1", "unique.owner": "me"},
-			Drivers:     map[string]*nomad.DriverInfo{"exec2": {Detected: true, Healthy: true}},
-			HostVolumes: map[string]*nomad.ClientHostVolumeConfig{"v": {Name: "v", Path: "/v"}},
+			Attributes:     map[string]string{"kernel.name": "linux", "unique.hostname": "one"},
+			Meta:           map[string]string{"rack": "r1", "unique.owner": "me"},
+			Drivers:        map[string]*nomad.DriverInfo{"exec2": {Detected: true, Healthy: true}},
+			HostVolumes:    map[string]*nomad.ClientHostVolumeConfig{"v": {Name: "v", Path: "/v"}},
+			CSINodePlugins: map[string]*nomad.CSIInfo{"well": {Healthy: true}, "ill": {}},
 			NodeResources: &nomad.NodeResources{Devices: []*nomad.NodeDeviceResource{
 				{Vendor: "x", Type: "gpu", Name: "y", Instances: []*nomad.NodeDevice{{ID: "1", Healthy: true}}}}},
 		}
@@ -56,6 +57,11 @@ func TestEvaluates(t *testing.T) {
 		{"new driver", nomad.NodeStatusReady, func(n *nomad.Node) { n.Drivers["docker"] = &nomad.DriverInfo{} }, true},
 		{"host volume", nomad.NodeStatusReady, func(n *nomad.Node) { n.HostVolumes["v"].ReadOnly = true }, true},
 		{"device", nomad.NodeStatusReady, func(n *nomad.Node) { n.NodeResources.Devices[0].Instances[0].Healthy = false }, true},
+		{"healthy CSI plugin", nomad.NodeStatusReady, func(n *nomad.Node) { n.CSINodePlugins["ill"].Healthy = true }, true},
+		{"new CSI plugin", nomad.NodeStatusReady, func(n *nomad.Node) { n.CSINodePlugins["new"] = &nomad.CSIInfo{Healthy: true} }, true},
+		{"new unhealthy CSI plugin", nomad.NodeStatusReady, func(n *nomad.Node) { n.CSINodePlugins["new"] = &nomad.CSIInfo{} }, false},
+		{"unhealthy CSI plugin", nomad.NodeStatusReady, func(n *nomad.Node) { n.CSINodePlugins["well"].Healthy = false }, false},
+		{"a fingerprint of a CSI plugin", nomad.NodeStatusReady, func(n *nomad.Node) { n.CSINodePlugins["well"].UpdateTime = time.Now() }, false},
 		{"attribute of a node that is down", nomad.NodeStatusDown, func(n *nomad.Node) {
 			n.Status, n.Attributes["kernel.name"] = nomad.NodeStatusDown, "bsd"
 		}, false},
