@@ -33,7 +33,8 @@ func (c *Client) openCSI(Parts) error {
 	n := &csiNode{dir: filepath.Join(c.cfg.StateDir, "csi"), restored: make(chan struct{})}
 	n.plugins = instances.New(instances.Config{Store: c.db, Known: c.allocs.Had,
 		Changed: c.pluginsChanged, Emit: c.events.emit, Log: c.log})
-	n.mounts = mounts.New(mounts.Config{Dir: n.dir, NodeID: c.id.ID, Region: c.cfg.Region, Calls: c.calls, Emit: c.events.emit, Log: c.log})
+	n.mounts = mounts.New(mounts.Config{Dir: n.dir, NodeID: c.id.ID, Boot: mounts.Boot(), Plugins: mounts.Of(n.plugins), Store: c.db, Calls: c.calls,
+		Emit: c.events.emit, Log: c.log})
 	c.csi = n
 	return nil
 }
@@ -57,7 +58,9 @@ func (c *Client) restoreCSI() {
 	if err := c.csi.mounts.Restore(); err != nil {
 		c.log.Error("restore CSI volumes", "err", err)
 	}
-	c.csi.mounts.Leftovers(c.allocs.Had)
+	if err := c.csi.mounts.Leftovers(c.allocs.Had); err != nil {
+		c.log.Error("release the CSI volumes of allocations that do not exist", "err", err)
+	}
 	if err := c.csi.removeSockets(c.allocs.Had); err != nil {
 		c.log.Warn("remove the directories of sockets of CSI plugins", "err", err)
 	}
@@ -104,7 +107,7 @@ func (c *Client) awaitPlugins(ctx context.Context) {
 
 // taskCSI returns what tasks that are plugins need.
 func (c *Client) taskCSI() *taskhook.CSI {
-	return &taskhook.CSI{Dir: c.csi.dir, Plugins: c.csi.plugins}
+	return &taskhook.CSI{Dir: c.csi.dir, Plugins: c.csi.plugins, Share: mounts.Share}
 }
 
 // calledCSI returns what servers call.

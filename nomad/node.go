@@ -51,6 +51,7 @@ const (
 	NodeEventSubsystemCluster   = "Cluster"
 	NodeEventSubsystemCSI       = "CSI"
 	NodeEventSubsystemScheduler = "Scheduler"
+	NodeEventSubsystemStorage   = "Storage"
 )
 
 // DrainMetadata records who requested the last drain of a node, and its status.

@@ -41,6 +41,7 @@ var layout = map[string]*contents{
 	"dynamicplugins":         {keys: map[string]reader{"registry_state": single}},
 	"nodemeta":               {anyKey: single},
 	"host_volumes_to_create": {anyKey: single},
+	"csi_mounts":             {anyKey: record[CSIMount]},
 	"consul_tokens":          {anyKey: record[ConsulToken]},
 	"vault_tokens":           {anyKey: record[VaultToken]},
 	"csi_instances":          {anyKey: record[CSIInstance]},

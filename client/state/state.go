@@ -20,6 +20,7 @@
 //	vault_tokens/<alloc id>_<id>              VaultToken; builds without this bucket ignore it
 //	csi_instances/<kind, plugin and alloc id> CSIInstance; builds without this bucket ignore it
 //	host_volumes_to_create/<id>               message.ClientHostVolumeState
+//	csi_mounts/<CSIMount.Key>                 CSIMount; builds without this bucket ignore it
 //
 // One goroutine writes. Each commit contains everything that is queued when it begins. Methods
 // that write wait for their commit, with two exceptions. Methods ending in Later do not wait.

@@ -193,6 +193,28 @@ func (d *Dir) Create(name string, mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
+// MakeBlockDevice creates the node name of a block device, one level down. An existing name is an error.
+func (d *Dir) MakeBlockDevice(name string, device uint64, mode fs.FileMode) error {
+	if err := single(name); err != nil {
+		return err
+	}
+	if err := unix.Mknodat(d.FD(), name, unix.S_IFBLK|0o600, int(device)); err != nil {
+		return d.fail("make device node", name, err)
+	}
+	return d.SetMode(name, mode)
+}
+
+// RemoveEmpty removes the directory name, one level down. A missing one is not an error; one with entries is.
+func (d *Dir) RemoveEmpty(name string) error {
+	if err := single(name); err != nil {
+		return err
+	}
+	if err := unix.Unlinkat(d.FD(), name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
+		return d.fail("remove", name, err)
+	}
+	return nil
+}
+
 // Move renames from in d to as in to, both one level down. An existing file or link there is replaced,
 // never followed; an existing directory is an error unless it is empty and from is a directory too.
 func (d *Dir) Move(from string, to *Dir, as string) error {

@@ -92,12 +92,13 @@ func (d *Dir) Bind(source int, name string) error {
 	return nil
 }
 
-// Mounted reports whether the file or directory name, one level down, is a mount point.
+// Mounted reports whether the file or directory name, one level down, is a mount point. It does not call the server of a
+// file system, which may be gone or hang.
 func (d *Dir) Mounted(name string) bool {
 	var above, below unix.Statx_t
 	if single(name) != nil ||
-		unix.Statx(d.FD(), "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &above) != nil ||
-		unix.Statx(d.FD(), name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_MNT_ID, &below) != nil {
+		unix.Statx(d.FD(), "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_MNT_ID, &above) != nil ||
+		unix.Statx(d.FD(), name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_STATX_DONT_SYNC, unix.STATX_MNT_ID, &below) != nil {
 		return false
 	}
 	return above.Mnt_id != below.Mnt_id
@@ -110,12 +111,26 @@ func (d *Dir) Unmount(name string) error {
 		if !d.Mounted(name) {
 			return nil
 		}
-		// The parent is a descriptor, and the last element is not followed.
-		target := d.proc() + "/" + name
-		err := unix.Unmount(target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-		if err != nil && !errors.Is(err, unix.EINVAL) {
-			return d.fail("unmount", name, err)
+		if err := d.unmountTop(name, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+			return err
 		}
 	}
 	return d.fail("unmount", name, errors.New("still mounted"))
+}
+
+// UnmountTop unmounts the uppermost file system from the file or directory name, one level down. It fails with EBUSY if that
+// is in use. A name that is not a mount point is not an error.
+func (d *Dir) UnmountTop(name string) error {
+	if !d.Mounted(name) {
+		return single(name)
+	}
+	return d.unmountTop(name, 0)
+}
+
+func (d *Dir) unmountTop(name string, flags int) error {
+	// The parent is a descriptor, and the last element is not followed.
+	if err := unix.Unmount(d.proc()+"/"+name, flags|unix.UMOUNT_NOFOLLOW); err != nil {
+		return d.fail("unmount", name, err)
+	}
+	return nil
 }

@@ -87,6 +87,15 @@ func (d *Dir) removeEntries(top *Dir, depth int) error {
 	}
 }
 
+// SubNoXDev opens a directory below this one. A mount point on the way, or at its end, is an error (ErrEscape).
+func (d *Dir) SubNoXDev(name string) (*Dir, error) {
+	fd, err := OpenBeneathNoXDev(d.FD(), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if err != nil {
+		return nil, d.fail("open", name, err)
+	}
+	return &Dir{os.NewFile(uintptr(fd), path.Join(d.Name(), name))}, nil
+}
+
 // own opens a directory on the same file system.
 func (d *Dir) own(name string) (*Dir, error) {
 	fd, err := OpenBeneathNoXDev(d.FD(), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
