@@ -122,7 +122,7 @@ func (s status) print(ctx context.Context, e *term.Env, ev *api.Evaluation) erro
 				strings.Join(monitor.Metric(m, "  "), "\n"))
 		}
 		if ev.BlockedEval != "" {
-			e.Printf("\nEvaluation %q waiting for additional capacity to place remainder\n", s.detail.ID(ev.BlockedEval))
+			e.Printf("\nEvaluation %q waiting for %s to place remainder\n", s.detail.ID(ev.BlockedEval), monitor.Waits(ev))
 		}
 	}
 	if s.detail == term.Full && ev.JobID != "" && len(ev.FailedTGAllocs) > 0 {

@@ -208,6 +208,8 @@ func (o *statusOptions) evaluations(e *term.Env, evals []*api.Evaluation) {
 	}
 	if q := evals[blocked].QuotaLimitReached; q != "" {
 		e.Printf("Evaluation %q is blocked by quota %q: see 'nomad quota status %s'\n", o.detail.ID(evals[blocked].ID), q, q)
+	} else if len(evals[blocked].MissingNonNodeResources) > 0 {
+		e.Printf("Evaluation %q waits for %s: see 'nomad volume status'\n", o.detail.ID(evals[blocked].ID), monitor.Waits(evals[blocked]))
 	}
 }
 

@@ -162,12 +162,8 @@ func (m *Monitor) ended(eval *api.Evaluation) error {
 			m.env.Println(l)
 		}
 	}
-	switch {
-	case eval.BlockedEval == "":
-	case eval.QuotaLimitReached != "":
-		m.line("Evaluation %q waiting for room in the quota %q to place remainder", m.id(eval.BlockedEval), eval.QuotaLimitReached)
-	default:
-		m.line("Evaluation %q waiting for additional capacity to place remainder", m.id(eval.BlockedEval))
+	if eval.BlockedEval != "" {
+		m.line("Evaluation %q waiting for %s to place remainder", m.id(eval.BlockedEval), Waits(eval))
 	}
 	return nil
 }
