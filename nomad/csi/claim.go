@@ -60,8 +60,9 @@ type claimEdge struct {
 // step may be done twice. A claim that is ready-to-free is removed from its volume by the same log entry.
 //
 //	taken ──end──▶ unpublishing ──node-detach──▶ node-detached ──controller-detach──▶ ready-to-free
+//	controller-detached ──controller-detach──▶ ready-to-free
 //
-// Leaders of Nomad 2.0 may store controller-detached, which is ready-to-free after one more entry.
+// Only leaders of Nomad 2.0 store controller-detached.
 var claimMoves = map[claimEdge]ClaimState{
 	{ClaimTaken, EventEnd}:                           ClaimUnpublishing,
 	{ClaimUnpublishing, EventNodeDetach}:             ClaimNodeDetached,

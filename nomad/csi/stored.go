@@ -3,6 +3,10 @@ package csi
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // Unclaimed returns a copy of the volume without claims and without the fields that are computed when it is read.
@@ -29,39 +33,65 @@ func (v *Volume) Succeed(old *Volume) error {
 	return nil
 }
 
-// Canonicalize sets what servers of other builds leave out: every allocation has a claim, every claim has its allocation, and the
-// modes are those of the claims.
+// Canonicalize sets what servers of other builds leave out: every allocation has a claim, every claim has its allocation, a claim
+// that is being released is still held, and a claimed volume has the modes of its claims.
 func (v *Volume) Canonicalize() {
 	*v = *v.editable()
-	for _, side := range []struct {
-		mode   ClaimMode
-		allocs []string
-		claims map[string]*Claim
-	}{
-		{ClaimRead, keys(v.ReadAllocs), v.ReadClaims},
-		{ClaimWrite, keys(v.WriteAllocs), v.WriteClaims},
-	} {
-		for _, id := range side.allocs {
-			if side.claims[id] == nil {
-				side.claims[id] = &Claim{AllocationID: id, Mode: side.mode, AccessMode: v.AccessMode, AttachmentMode: v.AttachmentMode}
-			}
+	for _, claims := range []map[string]*Claim{v.ReadClaims, v.WriteClaims, v.PastClaims} {
+		maps.DeleteFunc(claims, func(_ string, c *Claim) bool { return c == nil })
+	}
+	for id, c := range v.PastClaims {
+		if v.ReadClaims[id] == nil && v.WriteClaims[id] == nil {
+			taken := *c
+			taken.State, taken.Waits = ClaimTaken, ""
+			v.side(c.Mode)[id] = &taken
 		}
 	}
-	for id := range v.ReadClaims {
-		v.ReadAllocs[id] = nil
+	for id := range v.ReadAllocs {
+		v.addClaim(id, ClaimRead)
 	}
-	for id := range v.WriteClaims {
-		v.WriteAllocs[id] = nil
+	for id := range v.WriteAllocs {
+		v.addClaim(id, ClaimWrite)
 	}
-	if !v.InUse() {
-		v.AccessMode, v.AttachmentMode = "", ""
+	v.ReadAllocs, v.WriteAllocs = allocsOf(v.ReadClaims), allocsOf(v.WriteClaims)
+	v.setModes()
+}
+
+// side returns the claims of a mode.
+func (v *Volume) side(m ClaimMode) map[string]*Claim {
+	if m == ClaimWrite {
+		return v.WriteClaims
+	}
+	return v.ReadClaims
+}
+
+// addClaim adds the claim of an allocation that has none.
+func (v *Volume) addClaim(alloc string, m ClaimMode) {
+	if v.side(m)[alloc] == nil {
+		v.side(m)[alloc] = &Claim{AllocationID: alloc, Mode: m, AccessMode: v.AccessMode, AttachmentMode: v.AttachmentMode}
 	}
 }
 
-func keys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
+// allocsOf returns the allocations of claims.
+func allocsOf(claims map[string]*Claim) map[string]*nomad.Allocation {
+	out := make(map[string]*nomad.Allocation, len(claims))
+	for id := range claims {
+		out[id] = nil
 	}
 	return out
+}
+
+// setModes sets the modes of a volume that are missing to those of its claims, and clears those of a volume without any.
+func (v *Volume) setModes() {
+	if !v.InUse() {
+		v.AccessMode, v.AttachmentMode = "", ""
+		return
+	}
+	for _, m := range []ClaimMode{ClaimWrite, ClaimRead} {
+		claims := v.side(m)
+		for _, id := range slices.Sorted(maps.Keys(claims)) {
+			v.AccessMode = cmp.Or(v.AccessMode, claims[id].AccessMode, defaultModes[m])
+			v.AttachmentMode = cmp.Or(v.AttachmentMode, claims[id].AttachmentMode, nomad.VolumeAttachFilesystem)
+		}
+	}
 }
