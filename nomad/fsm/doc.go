@@ -2,7 +2,7 @@
 // only writer of nomad/state.
 //
 // The table of commands (commands.go) has every message number of Nomad 2.0. A command is
-// applied, ignored because it is obsolete, or unsupported.
+// applied, or ignored because it is obsolete.
 //
 // A snapshot stream is one msgpack header (an empty map), and then one type byte and one
 // msgpack value per record of state.Tables. The stream contains no length and no checksum;
@@ -13,7 +13,7 @@
 // further entries and writes no snapshot, so the server fails at the same index after a
 // restart.
 //
-//	applying ──unknown or unsupported number, undecodable body, unreadable snapshot──▶ failed
+//	applying ──unknown number, undecodable body, unreadable snapshot──▶ failed
 //
 // Entries that were committed together are applied in one transaction (ApplyBatch). The result
 // is the same as applying them one by one.

@@ -67,6 +67,10 @@ const (
 	TypeServiceDeregistration         = "ServiceDeregistration"
 	TypeHostVolumeRegistered          = "HostVolumeRegistered"
 	TypeHostVolumeDeleted             = "HostVolumeDeleted"
+	TypeCSIVolumeRegistered           = "CSIVolumeRegistered"
+	TypeCSIVolumeClaim                = "CSIVolumeClaim"
+	TypeCSIVolumeDeregistered         = "CSIVolumeDeregistered"
+	TypeCSIPluginDeleted              = "CSIPluginDeleted" // not in Nomad 2.0
 )
 
 // Event contains an object in its state after the log entry at Index. Key is its ID or name. FilterKeys are the

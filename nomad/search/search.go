@@ -104,7 +104,7 @@ var sources = map[message.Context]source{
 		}},
 	message.ContextVolumes: {namespaced: true, table: state.TableCSIVolumes,
 		needs: func(t thing) acl.Question {
-			return acl.InNamespace(t.namespace, acl.CSIListVolume, acl.CSIReadVolume, acl.ListJobs)
+			return acl.InNamespace(t.namespace, acl.CSIListVolume, acl.CSIReadVolume, acl.CSIMountVolume, acl.ListJobs)
 		},
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
 			return each(snap.CSIVolumes(ws), func(v *csi.Volume) thing { return thing{v.ID, v.ID, v.Namespace} })

@@ -24,7 +24,7 @@ import (
 )
 
 // foreignArchive returns a snapshot of a cluster of Nomad 2.0 with two jobs for several
-// regions and a CSI volume. The records have the keys of Nomad's structs.
+// regions. The records have the keys of Nomad's structs.
 func foreignArchive(t *testing.T) []byte {
 	t.Helper()
 	var stream bytes.Buffer
@@ -47,8 +47,6 @@ func foreignArchive(t *testing.T) []byte {
 		put(1, job)
 		put(9, job)
 	}
-	put(18, map[string]any{"ID": "data", "Name": "data", "Namespace": "default", "PluginID": "ebs", "ExternalID": "vol-1",
-		"CreateIndex": 22, "ModifyIndex": 22})
 	if err := out.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -87,8 +85,7 @@ func TestUnserved_Reported(t *testing.T) {
 	if err := servertest.Restore(t, servertest.RestoreStream(t, here.Server), foreignArchive(t), "EOF"); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"1 CSI volume is preserved: it is not shown, claimed, updated or removed here",
-		"multiregion blocks of 2 jobs have no effect: each region runs its part independently"}
+	want := []string{"multiregion blocks of 2 jobs have no effect: each region runs its part independently"}
 	line := "features=\"" + strings.Join(want, "; ") + "\""
 	servertest.Eventually(t, func() bool { return log.Has("level=WARN", line) })
 	servertest.Eventually(t, func() bool { return health(t, here).Healthy }) // of the new term
@@ -119,8 +116,8 @@ func TestUnserved_Reported(t *testing.T) {
 
 	servertest.Read[message.JobDeregisterResponse](t, here.Server, "Job.Deregister", &message.JobDeregisterRequest{JobID: "report",
 		WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}})
-	if got := health(t, here).Unserved; len(got) != 2 ||
-		got[1] != "multiregion blocks of 1 job have no effect: each region runs its part independently" {
+	if got := health(t, here).Unserved; len(got) != 1 ||
+		got[0] != "multiregion blocks of 1 job have no effect: each region runs its part independently" {
 		t.Errorf("health.Unserved = %q after one of two jobs was stopped", got)
 	}
 

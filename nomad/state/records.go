@@ -25,7 +25,7 @@ type Record struct {
 	read func(r *Restore, decode func(any) error) error
 }
 
-// Row returns a new row of the type, or nil if rows of the type are stored unchanged.
+// Row returns a new row of the type, or nil if rows of the type are only read.
 func (r Record) Row() any {
 	if r.row == nil {
 		return nil
@@ -210,7 +210,6 @@ func anySeq[T any](seq iter.Seq[*T]) iter.Seq[any] {
 type Restore struct {
 	store *Store
 	txn   *txn
-	seq   uint64
 	jobs  map[jobRevision]*nomad.Job
 	text  map[[sha256.Size]byte]*nomad.Job // jobs by the hash of their encoded form
 }

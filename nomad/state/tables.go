@@ -58,7 +58,7 @@ func schema() *memdb.DBSchema {
 		periodicLaunches.Schema(), scalingPolicies.Schema(), scalingEvents.Schema(),
 		evals.Schema(), allocs.Schema(), schedulerConfigs.Schema(), autopilotConfigs.Schema(), clusterMetas.Schema(), rootKeys.Schema(),
 		variables.Schema(), variableQuotas.Schema(), aclPolicies.Schema(), aclTokens.Schema(), aclRoles.Schema(), aclAuthMethods.Schema(),
-		aclBindingRules.Schema(), oneTimeTokens.Schema(), quotas.Schema(), quotaUsages.Schema(), driverSchemas.Schema(), foreign.Schema(),
+		aclBindingRules.Schema(), oneTimeTokens.Schema(), quotas.Schema(), quotaUsages.Schema(), driverSchemas.Schema(),
 		registrations.Schema(), hostVolumes.Schema(), volumeClaims.Schema(),
 		csiVolumes.Schema(), csiPlugins.Schema(),
 	}
@@ -73,7 +73,7 @@ func schema() *memdb.DBSchema {
 func TableNames() []string {
 	var out []string
 	for name := range schema().Tables {
-		if name != table.Indexes.Name && name != foreign.Name {
+		if name != table.Indexes.Name {
 			out = append(out, name)
 		}
 	}

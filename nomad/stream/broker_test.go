@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
@@ -202,6 +203,9 @@ func TestNoSecretInEvents(t *testing.T) {
 		message.TopicACLToken:   {Row: &rbac.Token{AccessorID: "t", SecretID: canary}},
 		message.TopicACLAuthMethod: {Row: &rbac.AuthMethod{Name: "m", Config: &rbac.AuthMethodConfig{OIDCClientSecret: canary,
 			OIDCClientAssertion: &rbac.OIDCClientAssertion{ClientSecret: canary, PrivateKey: &rbac.OIDCClientAssertionKey{PemKey: canary}}}}},
+		message.TopicCSIVolume: {Row: &csi.Volume{ID: "v", Secrets: csi.Secrets{"k": canary}, Sealed: &csi.Sealed{KeyID: canary, Data: []byte(canary)},
+			MountOptions: &nomad.CSIMountOptions{MountFlags: []string{"password=" + canary}}, Context: map[string]string{"a": "b"}}},
+		message.TopicCSIPlugin: {Row: csi.NewPlugin("p").WithJob(csi.PluginNode, csi.JobDescription{Namespace: canary, ID: canary})},
 		message.TopicVariable: {Row: &variable.Encrypted{Metadata: variable.Metadata{Path: "p",
 			Lock: &variable.Lock{ID: canary}},
 			Ciphertext: variable.Ciphertext{Data: []byte(canary), KeyID: canary}}},

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
@@ -60,6 +61,22 @@ func TestEventsOfRows(t *testing.T) {
 		"removed service": {message.ServiceRegistrationDeleteByIDRequestType,
 			table.Write{Row: &catalog.Registration{ID: "s", ServiceName: "db", Namespace: "prod", JobID: "web"}, Deleted: true},
 			`{"Topic":"Service","Type":"ServiceDeregistration","Key":"s","Namespace":"prod","FilterKeys":["web","db"],"Payload":["Service"]}`},
+		"CSI volume": {message.CSIVolumeRegisterRequestType, table.Write{Row: &csi.Volume{ID: "v", Name: "db", PluginID: "ebs", Namespace: "prod"}},
+			`{"Topic":"CSIVolume","Type":"CSIVolumeRegistered","Key":"v","Namespace":"prod","FilterKeys":["v","db","ebs"],"Payload":["Volume"]}`},
+		"claim": {message.CSIVolumeClaimRequestType, table.Write{Row: &csi.Volume{ID: "v", Name: "db", PluginID: "ebs", Namespace: "prod"}},
+			`{"Topic":"CSIVolume","Type":"CSIVolumeClaim","Key":"v","Namespace":"prod","FilterKeys":["v","db","ebs"],"Payload":["Volume"]}`},
+		"claims": {message.CSIVolumeClaimBatchRequestType, table.Write{Row: &csi.Volume{ID: "v", Name: "db", PluginID: "ebs", Namespace: "prod"}},
+			`{"Topic":"CSIVolume","Type":"CSIVolumeClaim","Key":"v","Namespace":"prod","FilterKeys":["v","db","ebs"],"Payload":["Volume"]}`},
+		"removed CSI volume": {message.CSIVolumeDeregisterRequestType, table.Write{Row: &csi.Volume{ID: "v", Name: "db", PluginID: "ebs", Namespace: "prod"}, Deleted: true},
+			`{"Topic":"CSIVolume","Type":"CSIVolumeDeregistered","Key":"v","Namespace":"prod","FilterKeys":["v","db","ebs"],"Payload":["Deleted","Volume"]}`},
+		"plugin of a node": {message.NodeRegisterRequestType, table.Write{Row: &csi.Plugin{ID: "ebs"}},
+			`{"Topic":"CSIPlugin","Type":"NodeRegistration","Key":"ebs","Namespace":"","FilterKeys":["ebs"],"Payload":["Plugin"]}`},
+		"plugin of a job": {message.JobRegisterRequestType, table.Write{Row: &csi.Plugin{ID: "ebs"}},
+			`{"Topic":"CSIPlugin","Type":"JobRegistered","Key":"ebs","Namespace":"","FilterKeys":["ebs"],"Payload":["Plugin"]}`},
+		"plugin of allocations": {message.AllocClientUpdateRequestType, table.Write{Row: &csi.Plugin{ID: "ebs"}, Deleted: true},
+			`{"Topic":"CSIPlugin","Type":"AllocationUpdated","Key":"ebs","Namespace":"","FilterKeys":["ebs"],"Payload":["Deleted","Plugin"]}`},
+		"deleted plugin": {message.CSIPluginDeleteRequestType, table.Write{Row: &csi.Plugin{ID: "ebs"}, Deleted: true},
+			`{"Topic":"CSIPlugin","Type":"CSIPluginDeleted","Key":"ebs","Namespace":"","FilterKeys":["ebs"],"Payload":["Deleted","Plugin"]}`},
 		"variable": {message.VarApplyStateRequestType,
 			table.Write{Row: &variable.Encrypted{Metadata: variable.Metadata{Namespace: "prod", Path: "a/b"}}, Deleted: true},
 			`{"Topic":"Variable","Type":"VariableUpdated","Key":"a/b","Namespace":"prod","FilterKeys":null,"Payload":["Deleted","Metadata"]}`},
@@ -207,7 +224,7 @@ func TestFilter(t *testing.T) {
 }
 
 func TestUnknownTopics(t *testing.T) {
-	for topic, want := range map[message.Topic]int{"job": 400, "": 400, "CSIPlugin": 501, "Operator": 501} {
+	for topic, want := range map[message.Topic]int{"job": 400, "": 400, "Operator": 501} {
 		_, err := stream.NewFilter(map[message.Topic][]string{topic: {"*"}}, "default")
 		var coded *apierror.Coded
 		if !errors.As(err, &coded) || coded.Code != want {

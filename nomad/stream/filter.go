@@ -29,9 +29,9 @@ var known = map[message.Topic]string{
 	message.TopicACLBindingRule: "",
 	message.TopicService:        "",
 	message.TopicHostVolume:     "",
+	message.TopicCSIVolume:      "",
+	message.TopicCSIPlugin:      "",
 	message.TopicAll:            "",
-	message.TopicCSIVolume:      "CSI volumes",
-	message.TopicCSIPlugin:      "CSI plugins",
 	message.TopicOperator:       "records of utilization",
 }
 

@@ -3,6 +3,7 @@ package stream
 import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -50,6 +51,11 @@ var types = map[message.CommandType]string{
 	message.ServiceRegistrationDeleteByNodeIDRequestType: message.TypeServiceDeregistration,
 	message.HostVolumeRegisterRequestType:                message.TypeHostVolumeRegistered,
 	message.HostVolumeDeleteRequestType:                  message.TypeHostVolumeDeleted,
+	message.CSIVolumeRegisterRequestType:                 message.TypeCSIVolumeRegistered,
+	message.CSIVolumeClaimRequestType:                    message.TypeCSIVolumeClaim,
+	message.CSIVolumeClaimBatchRequestType:               message.TypeCSIVolumeClaim,
+	message.CSIVolumeDeregisterRequestType:               message.TypeCSIVolumeDeregistered,
+	message.CSIPluginDeleteRequestType:                   message.TypeCSIPluginDeleted,
 }
 
 // eventOf returns the event of a row, or nil if the row has no event. The payload function must not
@@ -76,6 +82,11 @@ func eventOf(w table.Write) *Event {
 			filtered(r.JobID, r.ServiceName)
 	case *hostvolume.Volume:
 		return ofVolume(r, w.Deleted)
+	case *csi.Volume:
+		return about(message.TopicCSIVolume, r.ID, r.Namespace, func() map[string]any { return deletable("Volume", r.Redacted(), w.Deleted) }).
+			filtered(r.ID, r.Name, r.PluginID)
+	case *csi.Plugin:
+		return about(message.TopicCSIPlugin, r.ID, "", func() map[string]any { return deletable("Plugin", plugin(r), w.Deleted) }).filtered(r.ID)
 	case *variable.Encrypted:
 		return about(message.TopicVariable, r.Path, r.Namespace, func() map[string]any { return deletable("Metadata", metadata(r), w.Deleted) })
 	}
@@ -93,6 +104,13 @@ func ofVolume(v *hostvolume.Volume, deleted bool) *Event {
 	}
 	payload := func() map[string]any { return deletable("Volume", &shown, deleted) }
 	return about(message.TopicHostVolume, key, v.Namespace, payload).filtered(v.ID, v.Name, v.PluginID)
+}
+
+// plugin returns the plugin without its jobs, which are in any namespace.
+func plugin(p *csi.Plugin) *csi.Plugin {
+	shown := *p
+	shown.ControllerJobs, shown.NodeJobs = nil, nil
+	return &shown
 }
 
 // nodeView is the form of a node in events. Drain is for old tools.

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 	"github.com/open-nomad/open-nomad/nomad/variable"
 )
@@ -11,7 +12,7 @@ const (
 	writeBytes = 24   // of a table.Write
 	rowBytes   = 2048 // of a row, without its variable parts
 	partBytes  = 2048 // of a group or a task of a job, or of a device or driver of a node
-	stateBytes = 512  // of the state of a task
+	stateBytes = 512  // of the state of a task, a claim or an instance of a plugin
 	eventBytes = 1024 // of an event of a task or a node
 )
 
@@ -46,6 +47,10 @@ func variableSize(row any) (n int) {
 		n += 2 * len(r.Payload)
 	case *nomad.Node:
 		n = len(r.Events)*eventBytes + (len(r.Drivers)+len(r.HostVolumes))*partBytes + len(r.Attributes)*eventBytes/8
+	case *csi.Volume:
+		n = (len(r.ReadClaims) + len(r.WriteClaims) + len(r.PastClaims)) * stateBytes
+	case *csi.Plugin:
+		n = (len(r.Controllers) + len(r.Nodes)) * stateBytes
 	case *variable.Encrypted:
 		n = len(r.Data)
 	}
