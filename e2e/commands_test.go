@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/e2e/harness"
 	"github.com/open-nomad/open-nomad/internal/testconsul"
+	"github.com/open-nomad/open-nomad/internal/testcsi"
 	"github.com/open-nomad/open-nomad/internal/testidp"
 	"github.com/open-nomad/open-nomad/internal/testvault"
 )
@@ -41,6 +42,8 @@ import (
 //	                         CONSUL_HTTP_TOKEN, a token with all rights
 //	vault [FAULT…]           starts a stand-in of Vault; sets VAULT_ADDR, VAULT_TOKEN, with all rights, and JWKS,
 //	                         the URL of a set of keys. The script must cause each FAULT, a part of an error
+//	csi-plugin               builds the example of a CSI plugin and sets CSI_PLUGIN to its path, and CSI_DATA to a
+//	                         directory for the agent, with a path that is short enough for the sockets of plugins
 //	code N CMD ARG…          runs a command that must end with exit code N
 //	golden NAME [REGEXP…]    compares the output of the last command with testdata/golden/NAME.txt;
 //	                         what differs between runs, and what a REGEXP matches, is replaced
@@ -55,6 +58,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"serve":      serveFiles,
 	"consul":     startConsul,
 	"vault":      startVault,
+	"csi-plugin": buildCSIPlugin,
 }
 
 // agents holds the agents of one script, by name.
@@ -215,4 +219,26 @@ func serveFiles(ts *testscript.TestScript, neg bool, args []string) {
 	srv := httptest.NewServer(http.FileServer(http.Dir(ts.MkAbs(args[0]))))
 	ts.Defer(srv.Close)
 	ts.Setenv("SERVED", srv.URL)
+}
+
+// buildCSIPlugin builds e2e/examplecsi.
+func buildCSIPlugin(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: csi-plugin")
+	}
+	t := ts.Value(testKey{}).(*testing.T)
+	ts.Setenv("CSI_PLUGIN", testcsi.Build(t))
+	data, err := os.MkdirTemp("", "csi")
+	ts.Check(err)
+	ts.Defer(func() { // of a script that failed: a plugin outlives its agent
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		for name, a := range ts.Value(agentsKey{}).(*agents).of {
+			if err := a.Purge(ctx); err != nil {
+				t.Errorf("stop the jobs of agent %s: %v", name, err)
+			}
+		}
+	})
+	t.Cleanup(func() { harness.RemoveAll(t, data) })
+	ts.Setenv("CSI_DATA", data)
 }
