@@ -42,6 +42,9 @@ func (v *Volume) WithClaim(c *Claim) (*Volume, error) {
 	taken.State, taken.Waits = ClaimTaken, ""
 	taken.AccessMode = cmp.Or(c.AccessMode, defaultModes[c.Mode])
 	taken.AttachmentMode = cmp.Or(c.AttachmentMode, out.AttachmentMode, nomad.VolumeAttachFilesystem)
+	if c.Mode == ClaimWrite && !writerModes[taken.AccessMode] {
+		return nil, fmt.Errorf("a claim for writing cannot have the access mode %.64q", taken.AccessMode)
+	}
 	if out.AttachmentMode != "" && taken.AttachmentMode != out.AttachmentMode {
 		return nil, ErrAttachmentMode
 	}

@@ -1,6 +1,10 @@
 package csi
 
-import "github.com/open-nomad/open-nomad/nomad"
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
 
 // Part is one part of a plugin.
 type Part struct {
@@ -10,15 +14,13 @@ type Part struct {
 
 // PartsOf returns the parts of plugins that the tasks of a group run, each once and in the order of the tasks.
 func PartsOf(tg *nomad.TaskGroup) (parts []Part) {
-	seen := map[Part]bool{}
 	for _, t := range tg.Tasks {
 		if t == nil || t.CSIPluginConfig == nil {
 			continue
 		}
 		for _, kind := range Kinds() {
 			part := Part{t.CSIPluginConfig.ID, kind}
-			if runs := t.CSIPluginConfig.Type; (runs == kind || runs == PluginMonolith) && !seen[part] {
-				seen[part] = true
+			if runs := t.CSIPluginConfig.Type; (runs == kind || runs == PluginMonolith) && !slices.Contains(parts, part) {
 				parts = append(parts, part)
 			}
 		}
@@ -52,19 +54,21 @@ func Expected(j *nomad.Job, sum *nomad.JobSummary) map[Part]int {
 	return out
 }
 
+// RunsPlugins reports whether the group of an allocation, which may be nil, runs a plugin.
+func RunsPlugins(a *nomad.Allocation) bool { return len(partsOf(a)) > 0 }
+
 // RunsPart reports whether the allocation runs a part of a plugin on the node, and has not ended.
 func RunsPart(a *nomad.Allocation, node string, part Part) bool {
-	if a == nil || a.NodeID != node || a.Job == nil || a.TerminalStatus() {
-		return false
+	return slices.Contains(partsOf(a), part) && a.NodeID == node && !a.TerminalStatus()
+}
+
+func partsOf(a *nomad.Allocation) []Part {
+	if a == nil || a.Job == nil {
+		return nil
 	}
 	tg := a.Job.TaskGroup(a.TaskGroup)
 	if tg == nil {
-		return false
+		return nil
 	}
-	for _, has := range PartsOf(tg) {
-		if has == part {
-			return true
-		}
-	}
-	return false
+	return PartsOf(tg)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -41,7 +42,12 @@ func (s stream) job() *nomad.Job {
 		j.Periodic, j.SubmitTime = &nomad.PeriodicConfig{Enabled: s.IntN(2) == 0}, s.time()
 	}
 	for _, g := range j.TaskGroups {
-		g.Volumes = map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data", Sticky: s.IntN(2) == 0}}
+		g.Volumes = map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data", Sticky: s.IntN(2) == 0},
+			"c": {Name: "c", Type: "csi", Source: s.pick("csi")}}
+		if s.IntN(2) == 0 {
+			kind := []nomad.CSIPluginType{csi.PluginNode, csi.PluginController, csi.PluginMonolith}[s.IntN(3)]
+			g.Tasks = []*nomad.Task{{Name: "t1", CSIPluginConfig: &nomad.TaskCSIPluginConfig{ID: s.pick("plugin"), Type: kind}}}
+		}
 		if s.IntN(4) == 0 {
 			g.Scaling = &nomad.ScalingPolicy{ID: fmt.Sprint(j.ID, "-", g.Name, "-", s.IntN(2)), Max: int64(s.IntN(3)), Enabled: s.IntN(2) == 0,
 				Policy: map[string]any{"a": "1", "b": "2"}}
@@ -116,7 +122,7 @@ func (s stream) next() (message.CommandType, any) {
 	yes := true
 	in := message.WriteRequest{Namespace: "default"}
 	event := &nomad.NodeEvent{Message: "m", Timestamp: time.Unix(0, s.time()).UTC()}
-	switch s.IntN(46) {
+	switch s.IntN(54) {
 	case 38, 39, 40, 41:
 		count := int64(s.IntN(3))
 		return message.ScalingEventRegisterRequestType,
@@ -124,12 +130,15 @@ func (s stream) next() (message.CommandType, any) {
 				ScalingEvent: &nomad.ScalingEvent{Time: s.time(), Count: &count, Meta: map[string]any{"a": "1", "b": "2"}}}
 	case 42, 43, 44, 45:
 		return s.volume()
+	case 46, 47, 48, 49, 50, 51, 52, 53:
+		return s.csi()
 	case 0, 1:
 		return message.NodeRegisterRequestType, &message.NodeRegisterRequest{CreateNodePool: true, NodeEvent: event,
 			Introduction: &idtoken.NodeIntroduction{TokenID: s.pick("token"), Uses: 3, Expiry: 1_700_000_000 + int64(s.IntN(3))},
 			Node: &nomad.Node{ID: s.pick("node"), NodePool: s.pick("pool"), Status: "ready", StatusUpdatedAt: s.time() / 1e9,
-				Attributes:        map[string]string{"a": "1", "b": "2", "driver.x.schema": s.pick("schema")},
-				Drivers:           map[string]*nomad.DriverInfo{"x": {Detected: true}},
+				Attributes:           map[string]string{"a": "1", "b": "2", "driver.x.schema": s.pick("schema")},
+				Drivers:              map[string]*nomad.DriverInfo{"x": {Detected: true}},
+				CSIControllerPlugins: s.instances(), CSINodePlugins: s.instances(),
 				GCVolumesOnNodeGC: s.IntN(2) == 0, HostVolumes: map[string]*nomad.ClientHostVolumeConfig{"data": {Name: "data", ID: s.pick("volume")}}}}
 	case 37:
 		return message.DriverSchemaUpsertRequestType, &message.DriverSchemaUpsertRequest{NodeID: s.pick("node"),
@@ -206,6 +215,48 @@ func (s stream) volume() (message.CommandType, any) {
 	return message.HostVolumeRegisterRequestType,
 		&message.HostVolumeRegisterRequest{Volume: &hostvolume.Volume{ID: s.pick("volume"), Name: "data", Namespace: "default",
 			NodeID: s.pick("node"), Parameters: map[string]string{"a": "1", "b": "2"}, CreateTime: s.time()}}
+}
+
+// instances returns what a node reports about its plugins.
+func (s stream) instances() map[string]*nomad.CSIInfo {
+	out := map[string]*nomad.CSIInfo{}
+	for range s.IntN(4) {
+		id := s.pick("plugin")
+		out[id] = &nomad.CSIInfo{PluginID: id, AllocID: s.pick("alloc"), Healthy: s.IntN(3) > 0, Provider: s.pick("provider"),
+			RequiresControllerPlugin: s.IntN(2) == 0, UpdateTime: time.Unix(0, s.time()).UTC()}
+	}
+	return out
+}
+
+// csi registers, claims, releases and deregisters CSI volumes, and deletes plugins.
+func (s stream) csi() (message.CommandType, any) {
+	in := message.WriteRequest{Namespace: "default"}
+	claim := func() message.CSIVolumeClaimRequest {
+		return message.CSIVolumeClaimRequest{VolumeID: s.pick("csi"), AllocationID: s.pick("alloc"), NodeID: s.pick("node"),
+			Claim: csi.ClaimMode(s.IntN(3)), AccessMode: "multi-node-multi-writer", State: csi.ClaimState(s.IntN(5)), Timestamp: s.time(),
+			Waits: s.pick("plugin"), WriteRequest: in}
+	}
+	switch s.IntN(8) {
+	case 0:
+		ids := []string{s.pick("csi"), s.pick("csi")}
+		return message.CSIVolumeDeregisterRequestType, &message.CSIVolumeDeregisterRequest{VolumeIDs: ids, Force: s.IntN(2) == 0, WriteRequest: in}
+	case 1:
+		return message.CSIPluginDeleteRequestType, &message.CSIPluginDeleteRequest{ID: s.pick("plugin")}
+	case 2, 3:
+		req := claim()
+		return message.CSIVolumeClaimRequestType, &req
+	case 4, 5:
+		return message.CSIVolumeClaimBatchRequestType,
+			&message.CSIVolumeClaimBatchRequest{Claims: []message.CSIVolumeClaimRequest{claim(), claim(), claim()}}
+	}
+	v := &csi.Volume{ID: s.pick("csi"), Namespace: "default", PluginID: s.pick("plugin"), Parameters: map[string]string{"a": "1", "b": "2"},
+		RequestedCapabilities: []*csi.Capability{{AccessMode: "multi-node-multi-writer"}}}
+	if s.IntN(3) == 0 {
+		v.Secrets = csi.Secrets{"a": "1", "b": "2"} // of a leader of another build
+	} else {
+		v.Sealed = &csi.Sealed{KeyID: s.pick("key"), Data: []byte{1}}
+	}
+	return message.CSIVolumeRegisterRequestType, &message.CSIVolumeRegisterRequest{Volumes: []*csi.Volume{v}, Timestamp: s.time()}
 }
 
 // configuration returns a change of a configuration, often with an outdated index.
@@ -391,6 +442,9 @@ func TestDeterminism(t *testing.T) {
 		if snap := one.State().Snapshot(); snap.TableIndex(state.TablePeriodicLaunch) == 0 || snap.TableIndex(state.TableScalingPolicy) == 0 ||
 			snap.TableIndex(state.TableScalingEvent) == 0 {
 			t.Errorf("seed %d: no launch, no scaling policy or no scaling event was stored", seed)
+		}
+		if snap := one.State().Snapshot(); snap.TableIndex(state.TableCSIVolumes) == 0 || snap.TableIndex(state.TableCSIPlugins) == 0 {
+			t.Errorf("seed %d: no CSI volume or no plugin was stored", seed)
 		}
 		if applied < 200 {
 			t.Errorf("seed %d: only %d commands were applied", seed, applied)

@@ -115,17 +115,15 @@ func (t *txn) instance(node string, part csi.Part, info *nomad.CSIInfo) *nomad.C
 
 // followPluginAlloc updates the records of the plugins that an allocation runs, after it was placed, stopped, ended, or deleted.
 func (t *txn) followPluginAlloc(a, old *nomad.Allocation) {
-	if a != nil && old != nil && a.Job == old.Job && a.TerminalStatus() == old.TerminalStatus() {
+	if a != nil && old != nil && a.TerminalStatus() == old.TerminalStatus() &&
+		a.Job == old.Job && a.TaskGroup == old.TaskGroup && a.NodeID == old.NodeID {
 		return
 	}
-	for _, of := range []*nomad.Allocation{a, old} {
-		if of == nil || of.Job == nil {
-			continue
-		}
-		if tg := of.Job.TaskGroup(of.TaskGroup); tg != nil && len(csi.PartsOf(tg)) > 0 {
-			t.followInstances(of.NodeID)
-			return
-		}
+	if csi.RunsPlugins(a) {
+		t.followInstances(a.NodeID)
+	}
+	if csi.RunsPlugins(old) && (!csi.RunsPlugins(a) || a.NodeID != old.NodeID) {
+		t.followInstances(old.NodeID)
 	}
 }
 

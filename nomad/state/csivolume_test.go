@@ -264,6 +264,7 @@ func TestClaimCSIVolumeRefusals(t *testing.T) {
 		`alloc "a1" failed to claim volume "no-plugin": volume is currently unschedulable`:           {"a1", csi.ClaimRead, of("no-plugin")},
 		`alloc "a1" failed to claim volume "read-only": volume is currently unschedulable for writi`: {"a1", csi.ClaimWrite, of("read-only")},
 		"the allocation has ended: its client status is complete":                                    {"a3", csi.ClaimRead, of("db")},
+		`a claim for writing cannot have the access mode "multi-node-reader-only"`:                   {"a1", csi.ClaimWrite, access("multi-node-reader-only")},
 		"missing allocation ID":   {"", csi.ClaimRead, of("db")},
 		"unknown mode 2":          {"a1", csi.ClaimGC, of("db")},
 		"unknown mode 7 of a cla": {"a1", 7, of("db")},
