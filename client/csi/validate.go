@@ -70,10 +70,12 @@ func (c *call) mismatch(want, got *spec.VolumeCapability) string {
 	}
 	mount, confirmed := want.GetMount(), got.GetMount()
 	switch {
-	case want.GetBlock() != nil && got.GetBlock() == nil:
+	case mount != nil && got.GetBlock() != nil:
 		return "'block-device' access type was not requested but was validated by the controller"
-	case mount != nil && confirmed == nil:
+	case mount == nil && confirmed != nil:
 		return "'file-system' access type was not requested but was validated by the controller"
+	case mount == nil && got.GetBlock() == nil:
+		return "requested access type 'block-device' was not validated by the controller"
 	case mount == nil:
 		return ""
 	case mount.GetFsType() != confirmed.GetFsType():
