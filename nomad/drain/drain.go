@@ -13,7 +13,8 @@
 //     migrate block is how many may be missing. With max_parallel 0 it stays until the deadline.
 //   - A batch or sysbatch allocation may finish. At the deadline it is stopped. The scheduler places a batch allocation
 //     again, and waits if no other node has room.
-//   - A system allocation, and one that runs a CSI plugin, stays until the others have ended.
+//   - A system allocation, and one that runs a CSI plugin, stays until the others have ended. The plugin also stays until
+//     the node has unmounted its volumes: package claims records that.
 //     With ignore_system_jobs, system allocations are not marked.
 //   - At the deadline, all remaining allocations are marked and the drain is complete.
 //

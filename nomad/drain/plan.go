@@ -93,7 +93,9 @@ func (p *planner) node(n *nomad.Node) {
 		p.out.done = append(p.out.done, completion{node: n.ID})
 	default:
 		for _, a := range last {
-			p.mark(a)
+			if kindOf(a) != plugin || !p.mounted(n, a) {
+				p.mark(a)
+			}
 		}
 	}
 }

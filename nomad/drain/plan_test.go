@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -20,6 +21,8 @@ import (
 //
 //	node <id> [drain=<deadline>] [ignore-system] [down]
 //	job <id> <type> [count=<n>] [parallel=<n>] [plugin] [stopped]
+//	plugin <alloc> <node>    the node reports the plugin p of the allocation
+//	claim <alloc> <state>    of a volume of the plugin p
 //	alloc <id> <job> <node> <client status> [healthy|unhealthy] [migrate] [stop]
 //	at <time since the start of the drains>: <allocations to mark>; <completed nodes>; next <deadline>
 //
@@ -97,6 +100,12 @@ func (f *fleet) add(t *testing.T, words []string) {
 		f.addJob(t, words[1], words[2], options(words[3:]))
 	case "alloc":
 		f.addAlloc(t, words[1:5], options(words[5:]))
+	case "plugin":
+		n := *f.Snapshot().Node(nil, words[2])
+		n.CSINodePlugins = map[string]*nomad.CSIInfo{"p": {PluginID: "p", AllocID: words[1], Healthy: true, NodeInfo: &nomad.CSINodeInfo{ID: n.ID}}}
+		f.Must(t, message.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: &n})
+	case "claim":
+		f.addClaim(t, words[1], words[2])
 	default:
 		t.Fatalf("unknown line %q", words)
 	}
@@ -143,7 +152,7 @@ func (f *fleet) addJob(t *testing.T, id, typ string, opts map[string]string) {
 			j.TaskGroups[0].Migrate = &nomad.MigrateStrategy{MaxParallel: number("parallel", 1)}
 		}
 		if plugin {
-			j.TaskGroups[0].Tasks[0].CSIPluginConfig = &nomad.TaskCSIPluginConfig{ID: "p"}
+			j.TaskGroups[0].Tasks[0].CSIPluginConfig = &nomad.TaskCSIPluginConfig{ID: "p", Type: csi.PluginNode}
 		}
 	})
 }
@@ -180,6 +189,26 @@ func (f *fleet) addAlloc(t *testing.T, words []string, opts map[string]string) {
 		f.Must(t, message.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{
 			Allocs: map[string]*nomad.DesiredTransition{id: {Migrate: &yes}}})
 	}
+}
+
+// addClaim adds the claim of an allocation on a volume of its own, or records its next state.
+func (f *fleet) addClaim(t *testing.T, alloc, state string) {
+	t.Helper()
+	if f.Snapshot().CSIVolume(nil, "default", alloc) == nil {
+		f.Must(t, message.CSIVolumeRegisterRequestType, &message.CSIVolumeRegisterRequest{Volumes: []*csi.Volume{{ID: alloc,
+			Namespace: "default", PluginID: "p", RequestedCapabilities: []*csi.Capability{{AccessMode: nomad.VolumeSingleNodeWriter,
+				AttachmentMode: nomad.VolumeAttachFilesystem}}}}})
+	}
+	states := map[string]csi.ClaimState{}
+	for s := csi.ClaimTaken; s <= csi.ClaimUnpublishing; s++ {
+		states[s.String()] = s
+	}
+	to, ok := states[state]
+	if !ok {
+		t.Fatalf("unknown state %q", state)
+	}
+	f.Must(t, message.CSIVolumeClaimRequestType, &message.CSIVolumeClaimRequest{VolumeID: alloc, AllocationID: alloc, Claim: csi.ClaimWrite,
+		State: to, WriteRequest: message.WriteRequest{Namespace: "default"}})
 }
 
 // plan returns the plan at a time as text.
