@@ -45,27 +45,42 @@ type Plugin struct {
 	program string
 	flags   []string
 	faults  string
+	mock    bool
 	cmd     *exec.Cmd
 }
 
 // Build builds the program of the plugin, and returns its path.
 func Build(t testing.TB) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "examplecsi")
-	cmd := exec.Command("go", "build", "-trimpath", "-tags=companion", "-o", program, "github.com/open-nomad/open-nomad/e2e/examplecsi")
+	return build(t, "e2e/examplecsi")
+}
+
+// BuildMock builds a plugin of the mock driver of the CSI project (package mock), and returns its path.
+func BuildMock(t testing.TB) string {
+	t.Helper()
+	return build(t, "internal/testcsi/mock")
+}
+
+func build(t testing.TB, pkg string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	cmd := exec.Command("go", "build", "-trimpath", "-tags=companion", "-o", program, "github.com/open-nomad/open-nomad/"+pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build examplecsi: %v\n%s", err, out)
+		t.Fatalf("build %s: %v\n%s", pkg, err, out)
 	}
 	return program
+}
+
+// StartMock starts a plugin of the mock driver and waits until it is ready. It has no faults, and no flags.
+func StartMock(t testing.TB) *Plugin {
+	t.Helper()
+	return start(t, &Plugin{Dir: t.TempDir(), Root: t.TempDir(), program: BuildMock(t), mock: true})
 }
 
 // Start starts a plugin and waits until it is ready.
 func Start(t testing.TB, c Config) *Plugin {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("the plugin mounts, which needs root")
-	}
 	p := &Plugin{Dir: c.Dir, Root: c.Root, program: c.Program, flags: c.Flags}
 	if p.Dir == "" {
 		p.Dir = t.TempDir()
@@ -75,6 +90,14 @@ func Start(t testing.TB, c Config) *Plugin {
 	}
 	if p.program == "" {
 		p.program = Build(t)
+	}
+	return start(t, p)
+}
+
+func start(t testing.TB, p *Plugin) *Plugin {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("the plugin mounts, which needs root")
 	}
 	p.faults = filepath.Join(t.TempDir(), "faults")
 	t.Cleanup(func() { p.remove(t) })
@@ -86,7 +109,11 @@ func Start(t testing.TB, c Config) *Plugin {
 func (p *Plugin) Restart(t testing.TB) {
 	t.Helper()
 	p.Kill()
-	p.cmd = exec.Command(p.program, append([]string{"-root", p.Root, "-faults", p.faults}, p.flags...)...)
+	args := append([]string{"-root", p.Root, "-faults", p.faults}, p.flags...)
+	if p.mock {
+		args = nil
+	}
+	p.cmd = exec.Command(p.program, args...)
 	p.cmd.Env = []string{"CSI_ENDPOINT=unix://" + p.socket()}
 	p.cmd.Stdout, p.cmd.Stderr = os.Stdout, os.Stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
