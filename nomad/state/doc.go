@@ -24,6 +24,7 @@
 //	job         pending ──allocation lives──▶ running ──all ended──▶ dead
 //	               └──all evaluations and allocations ended──────────▲
 //	deployment  running ──status update──▶ successful | failed | cancelled
+//	CSI plugin  what its jobs expect, and what nodes report about its allocations
 //	root key    prepublished ──upsert active──▶ active ──another active──▶ inactive | rekeying
 //
 // The package starts no goroutine and does no disk I/O.

@@ -1,7 +1,7 @@
 // Package csitest runs CSI plugins on nodes of tests. A node's report about a plugin counts only while an allocation of the node
 // runs the plugin, so that a node of a test needs a job and an allocation too.
 //
-//	csitest.Run(t, store, node, "ebs", csi.PluginMonolith)   // a store without servers
+//	csitest.Run(t, store, csitest.Instance{node, "ebs", csi.PluginMonolith})   // a store without servers
 //
 //	for _, e := range csitest.Place(node, "ebs", csi.PluginNode) { apply e.Type, e.Body }   // a server
 //	register node again
@@ -72,12 +72,19 @@ func with(infos map[string]*nomad.CSIInfo, i *nomad.CSIInfo) map[string]*nomad.C
 	return out
 }
 
+// Instance is a plugin on a node. See Place.
+type Instance struct {
+	Node   *nomad.Node
+	Plugin string
+	Kind   nomad.CSIPluginType
+}
+
 // Run runs a plugin on a node, which it registers, and returns the ID of the allocation. Each entry gets the next index of the
 // store.
-func Run(t testing.TB, s *state.Store, n *nomad.Node, plugin string, kind nomad.CSIPluginType) (alloc string) {
+func Run(t testing.TB, s *state.Store, i Instance) (alloc string) {
 	t.Helper()
-	register(t, s, n)
-	for _, e := range Place(n, plugin, kind) {
+	register(t, s, i.Node)
+	for _, e := range Place(i.Node, i.Plugin, i.Kind) {
 		var err error
 		switch body := e.Body.(type) {
 		case *message.JobRegisterRequest:
@@ -90,7 +97,7 @@ func Run(t testing.TB, s *state.Store, n *nomad.Node, plugin string, kind nomad.
 			t.Fatal(err)
 		}
 	}
-	register(t, s, n)
+	register(t, s, i.Node)
 	return alloc
 }
 

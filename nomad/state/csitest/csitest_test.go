@@ -12,8 +12,8 @@ import (
 func TestRun(t *testing.T) {
 	s := state.New(nil)
 	n := &nomad.Node{ID: "n1", Status: nomad.NodeStatusReady}
-	first := csitest.Run(t, s, n, "ebs", csi.PluginMonolith)
-	csitest.Run(t, s, n, "efs", csi.PluginNode)
+	first := csitest.Run(t, s, csitest.Instance{Node: n, Plugin: "ebs", Kind: csi.PluginMonolith})
+	csitest.Run(t, s, csitest.Instance{Node: n, Plugin: "efs", Kind: csi.PluginNode})
 	snap := s.Snapshot()
 	ebs, efs := snap.CSIPlugin(nil, "ebs"), snap.CSIPlugin(nil, "efs")
 	if !ebs.Schedulable() || !ebs.ControllerRequired || ebs.NodesExpected != 1 || ebs.Nodes["n1"].AllocID != first {
