@@ -448,11 +448,12 @@ func (c *Client) Run(ctx context.Context) error {
 	return errors.Join(err, c.Close())
 }
 
-// vanish stops every task and removes all files, also of tasks that do not stop in time.
+// vanish stops every task, unmounts all volumes and removes all files, also of tasks that do not stop in time.
 func (c *Client) vanish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
 	c.allocs.DestroyAll(ctx)
+	c.csi.mounts.Clear(ctx)
 	c.clear()
 }
 

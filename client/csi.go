@@ -26,11 +26,12 @@ type csiNode struct {
 	plugins  *instances.Set
 	mounts   *mounts.Manager
 	restored chan struct{} // closed when the plugins and volumes of an earlier agent are known
+	ended    chan struct{} // closed when nothing releases volumes any more
 }
 
 // openCSI creates the plugins and volumes of the node.
 func (c *Client) openCSI(Parts) error {
-	n := &csiNode{dir: filepath.Join(c.cfg.StateDir, "csi"), restored: make(chan struct{})}
+	n := &csiNode{dir: filepath.Join(c.cfg.StateDir, "csi"), restored: make(chan struct{}), ended: make(chan struct{})}
 	n.plugins = instances.New(instances.Config{Store: c.db, Known: c.allocs.Had,
 		Changed: c.pluginsChanged, Emit: c.events.emit, Log: c.log})
 	n.mounts = mounts.New(mounts.Config{Dir: n.dir, NodeID: c.id.ID, Boot: mounts.Boot(), Plugins: mounts.Of(n.plugins), Store: c.db, Calls: c.calls,
@@ -84,6 +85,7 @@ func (n *csiNode) removeSockets(has func(alloc string) bool) error {
 
 // runCSI runs the plugins and volumes of the node until ctx ends.
 func (c *Client) runCSI(ctx context.Context) error {
+	defer close(c.csi.ended)
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -107,7 +109,21 @@ func (c *Client) awaitPlugins(ctx context.Context) {
 
 // taskCSI returns what tasks that are plugins need.
 func (c *Client) taskCSI() *taskhook.CSI {
-	return &taskhook.CSI{Dir: c.csi.dir, Plugins: c.csi.plugins, Share: mounts.Share}
+	return &taskhook.CSI{Dir: c.csi.dir, Plugins: c.csi.plugins, Share: mounts.Share, Quiet: c.csi.quiet}
+}
+
+// quiet waits until no volume of a plugin is being unmounted. It does not wait while the client ends.
+func (n *csiNode) quiet(ctx context.Context, plugin string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-n.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return n.mounts.Quiet(ctx, plugin)
 }
 
 // calledCSI returns what servers call.

@@ -24,8 +24,10 @@ import (
 type CSI struct {
 	Dir     string // <state dir>/csi
 	Plugins CSIPlugins
-	// Share makes the mounts below Dir appear in the tasks of plugins, and theirs on the node. It may be called again, or be nil.
+	// Share makes the mounts below Dir appear in the tasks of plugins, and theirs on the node. It may be called again.
 	Share func(dir string) error
+	// Quiet waits until no volume of a plugin is being unmounted.
+	Quiet func(ctx context.Context, plugin string) error
 }
 
 // CSIPlugins are the instances of CSI plugins on the node (instances.Set).
@@ -50,6 +52,7 @@ const csiDirMode = 0o700
 //	Prestart ─▶ directories, mounts, CSI_ENDPOINT
 //	Poststart ─▶ waiting ──ready──▶ registered ──probe every 30 s──▶ events
 //	                └──health_timeout──▶ restart, as after a failure
+//	PreKill ─▶ waits until no volume is being unmounted
 //	Exited, Stop ─▶ deregistered
 //
 // After a restart of the agent, a plugin that is registered stays so: it is only probed. The paths are those of Nomad 2.0.
@@ -153,14 +156,14 @@ func (h *csiPluginHook) prepare(req *TaskPrestartRequest, resp *TaskPrestartResp
 	}
 	resp.Mounts = append(resp.Mounts, m)
 	if words.MountsVolumes(h.config) && h.caps.FSIsolation == drivers.FSIsolationImage {
-		resp.Mounts = append(resp.Mounts, drivers.Mount{TaskPath: "/dev", HostPath: "/dev"})
+		resp.Mounts = append(resp.Mounts, drivers.Mount{TaskPath: "/dev", HostPath: "/dev", Devices: true})
 	}
 	return nil
 }
 
 // makeDirs creates the directories of the plugin on the node. It removes the socket of an earlier start, to which nobody listens.
 func (h *csiPluginHook) makeDirs(owner Owner) error {
-	if words.MountsVolumes(h.config) && h.deps.Share != nil {
+	if words.MountsVolumes(h.config) {
 		if err := h.deps.Share(h.deps.Dir); err != nil {
 			return err
 		}
@@ -202,6 +205,20 @@ func (h *csiPluginHook) makeDirs(owner Owner) error {
 func (h *csiPluginHook) Poststart(_ context.Context, _ *TaskPoststartRequest, resp *TaskPoststartResponse) error {
 	if h.config != nil && h.taskRoot != "" {
 		resp.Background = h.supervise
+	}
+	return nil
+}
+
+// PreKill waits until the volumes of ended allocations are unmounted, since only the plugin can do that properly. It gives up
+// after csiQuietLimit.
+func (h *csiPluginHook) PreKill(ctx context.Context, req *TaskPreKillRequest, _ *TaskPreKillResponse) error {
+	if h.deps == nil || !req.Final || !words.MountsVolumes(h.config) {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, csiQuietLimit)
+	defer cancel()
+	if err := h.deps.Quiet(limited, h.config.ID); err != nil && ctx.Err() == nil {
+		h.log.Warn("a CSI plugin ends while volumes are being unmounted", "plugin", h.config.ID, "err", err)
 	}
 	return nil
 }

@@ -263,7 +263,8 @@ func prepared(t *testing.T, caps drivers.Capabilities, edit func(c *nomad.TaskCS
 	req := &TaskPrestartRequest{Alloc: alloc, Task: task, Owner: Owner{UID: -1, GID: -1}, Dir: own,
 		Env: taskenv.New(taskenv.Subject{Node: &nomad.Node{}, Alloc: alloc, Task: task}).Build()}
 	edit(task.CSIPluginConfig, req)
-	h = newCSIPluginHook(Config{Deps: Deps{CSI: &CSI{Dir: filepath.Join(state, "csi"), Plugins: &registry{}}}, Alloc: alloc, Task: task,
+	share := func(dir string) error { return os.MkdirAll(dir, 0o700) }
+	h = newCSIPluginHook(Config{Deps: Deps{CSI: &CSI{Dir: filepath.Join(state, "csi"), Plugins: &registry{}, Share: share}}, Alloc: alloc, Task: task,
 		Dir: dir, Capabilities: caps, Control: &steered{}, Log: slog.New(slog.DiscardHandler)}).(*csiPluginHook)
 	resp = &TaskPrestartResponse{}
 	return h, resp, h.Prestart(t.Context(), req, resp)
@@ -434,5 +435,37 @@ func TestCSIPlugin_None(t *testing.T) {
 	}
 	if err := errors.Join(h.Exited(t.Context(), nil, nil), h.Stop(t.Context(), nil, nil)); err != nil {
 		t.Error(err)
+	}
+}
+
+// A node plugin that ends waits for the volumes that are being unmounted, with a limit. One that is restarted does not.
+func TestCSIPlugin_WaitsForVolumes(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind  nomad.CSIPluginType
+		final bool
+		busy  time.Duration // of the volumes
+		want  time.Duration
+	}{
+		"node": {"node", true, 7 * time.Second, 7 * time.Second}, "hanging": {"monolith", true, time.Hour, 30 * time.Second},
+		"restart": {"node", false, time.Hour, 0}, "controller": {"controller", true, time.Hour, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s, begin := newSupervised(c.kind), time.Now()
+			s.deps.Quiet = func(ctx context.Context, plugin string) error {
+				if plugin != "disk" {
+					t.Errorf("waits for plugin %q", plugin)
+				}
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-time.After(c.busy):
+					return nil
+				}
+			}
+			err := s.PreKill(t.Context(), &TaskPreKillRequest{Final: c.final}, nil)
+			if got := time.Since(begin); err != nil || got != c.want {
+				t.Errorf("%s: PreKill() = %v after %s, want nil after %s", name, err, got, c.want)
+			}
+		})
 	}
 }

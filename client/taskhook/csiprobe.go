@@ -21,6 +21,8 @@ const (
 	// csiRetryMin and csiRetryMax are the delays between the first probes. A plugin needs some time to create its socket.
 	csiRetryMin = 100 * time.Millisecond
 	csiRetryMax = 5 * time.Second
+	// csiQuietLimit limits how long a plugin that ends waits for volumes.
+	csiQuietLimit = 30 * time.Second
 )
 
 // pluginProbe are the calls of a plugin about its health (csi.Plugin).

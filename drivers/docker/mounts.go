@@ -272,16 +272,20 @@ var propagations = map[string]mount.Propagation{
 	"": mount.PropagationRPrivate, drivers.PropagateToTask: mount.PropagationRSlave, drivers.PropagateBoth: mount.PropagationRShared,
 }
 
-// volumes adds the volumes of the client, with the file systems that are mounted below.
+// volumes adds the volumes of the client, with the file systems that are mounted below. Only a privileged container can use
+// the devices of the node.
 func (m *mounting) volumes() error {
 	for _, v := range m.cfg.Mounts {
+		if v.Devices && !m.privileged {
+			continue
+		}
 		propagation, ok := propagations[v.Propagation]
 		if !ok {
 			return fmt.Errorf("mount volume %s: unknown propagation %q", v.HostPath, v.Propagation)
 		}
 		f, err := files.NoLinks(v.HostPath)
 		if err == nil {
-			err = m.bind(f, bind{target: v.TaskPath, readOnly: v.ReadOnly, propagation: propagation, label: v.SELinuxLabel})
+			err = m.bind(f, bind{target: v.TaskPath, readOnly: v.ReadOnly, trusted: v.Devices, propagation: propagation, label: v.SELinuxLabel})
 		}
 		if err != nil {
 			return fmt.Errorf("mount volume %s: %w", v.HostPath, err)

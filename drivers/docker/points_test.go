@@ -300,3 +300,30 @@ func TestMounts_Restart(t *testing.T) {
 		t.Errorf("output = %q, %q", out, errs)
 	}
 }
+
+// TestMounts_Devices checks that the mount of the node's devices is for privileged containers only, and that devices work in it.
+func TestMounts_Devices(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	for _, privileged := range []bool{true, false} {
+		cfg := f.task(shell("true", block{"privileged": privileged}))
+		cfg.Mounts = []drivers.Mount{{TaskPath: "/dev", HostPath: "/dev", Devices: true}}
+		sources, release, err := f.MountSources(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source := sources["/dev"]
+		if (source != "") != privileged {
+			t.Errorf("privileged = %v: /dev is mounted from %q", privileged, source)
+		}
+		if source != "" {
+			if options := strings.Join(f.mountOptions(os.Getpid(), source), ","); strings.Contains(options, "nodev") {
+				t.Errorf("options of /dev: %s, want no nodev", options)
+			}
+		}
+		if err := release(); err != nil {
+			t.Error(err)
+		}
+	}
+	f.clean()
+}

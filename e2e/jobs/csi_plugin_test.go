@@ -47,9 +47,10 @@ func (r *csiRig) state(name ...string) string {
 }
 
 // task returns a task that is a plugin of type monolith.
-func (r *csiRig) task(id, driver, config string) string {
+func (r *csiRig) task(id, driver, config string, more ...string) string {
 	return fmt.Sprintf(`task "t" {
   driver = %q
+  %s
   csi_plugin {
     id             = %q
     type           = "monolith"
@@ -63,7 +64,7 @@ func (r *csiRig) task(id, driver, config string) string {
     memory = 64
   }
 }
-`, driver, id, config)
+`, driver, strings.Join(more, "\n"), id, config)
 }
 
 // args returns the option args of a plugin.

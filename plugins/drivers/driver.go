@@ -194,6 +194,8 @@ type Mount struct {
 	// Propagation is PropagateToTask or PropagateBoth. "" keeps later mounts on their side.
 	Propagation  string
 	SELinuxLabel string // "z" or "Z"; "" changes no label
+	// Devices means that the mount has the devices of the node. A task that cannot use them has no such mount.
+	Devices bool
 }
 
 // The propagation of mounts that are made later below a volume.
