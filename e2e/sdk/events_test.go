@@ -144,7 +144,7 @@ func TestEventStreamOverHTTP(t *testing.T) {
 	}
 	for query, want := range map[string]int{"topic=Job": 200, "": 403, "topic=Node": 403, "topic=Job&namespace=other": 403,
 		"topic=Job&topic=ACLToken": 403,
-		"topic=Jobs":               400, "topic=:x": 400, "topic=Job&index=x": 400, "topic=Job&index=-1": 400, "topic=CSIVolume": 501} {
+		"topic=Jobs":               400, "topic=:x": 400, "topic=Job&index=x": 400, "topic=Job&index=-1": 400, "topic=Operator": 501} {
 		if got := open(query, token.SecretID); got.StatusCode != want {
 			t.Errorf("%q is answered %d, want %d", query, got.StatusCode, want)
 		}
