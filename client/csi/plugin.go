@@ -214,5 +214,6 @@ func repeatable(err error) bool {
 
 // tooLarge reports whether the client has refused an answer for its size. gRPC has no other sign of it than the text.
 func tooLarge(err error) bool {
-	return status.Code(err) == codes.ResourceExhausted && strings.HasPrefix(status.Convert(err).Message(), "grpc: received message larger than max")
+	st := status.Convert(err)
+	return st.Code() == codes.ResourceExhausted && strings.HasPrefix(st.Message(), "grpc: received message larger than max")
 }
