@@ -136,7 +136,7 @@ func (a *attempt) write(ctx context.Context, s *stand, c change) error {
 
 // waits records why the next step has not been done, if the text is new. It returns an error with the text.
 func (a *attempt) waits(ctx context.Context, s *stand, reason error) error {
-	text := s.printable(reason.Error())
+	text := a.printable(ctx, s, reason)
 	if now := a.read(); now != nil && now.claim.Waits != text && now.volume.PastClaims[a.alloc] != nil {
 		a.cfg.Log.Warn("claim of a CSI volume waits", "namespace", a.key.namespace, "volume", a.key.id, "alloc", a.alloc,
 			"node", s.nodeID, "state", now.claim.State, "waits", text)

@@ -9,7 +9,7 @@
 //	end                the allocation has ended on its client, or does not exist. An allocation that may run keeps its claim:
 //	                   one that is unknown, because its node is disconnected, and one that is only to be stopped.
 //	node-detach        The node unmounts the volume of the allocation (CSI.NodeDetachVolume). This step is skipped if the node
-//	                   is down or does not exist, and if the claim has no modes, because then the node has never mounted it.
+//	                   is down or does not exist, and for the claims of old servers without modes, whose nodes do it.
 //	controller-detach  The controller plugin detaches the volume from the node (CSI.ControllerDetachVolume). This step is
 //	                   skipped if the plugin needs no controller or cannot attach, and if another claim needs the
 //	                   attachment: one of the same node that is not detached from the node yet. That one does it later.

@@ -114,7 +114,15 @@ func TestSteps(t *testing.T) {
 		}}, calls: []string{unmount}, state: csi.ClaimUnpublishing,
 			waits: `plugin "ebs" does not run on node n1, where the volume is mounted: run its job there again (nomad plugin status ebs): plugin ebs`},
 		"sealed secrets": {edit: []func(*world){mounted, func(w *world) { w.secrets.err = fmt.Errorf("no root key") }},
-			calls: []string{unmount}, state: csi.ClaimNodeDetached, waits: "open the secrets of the volume: no root key"},
+			calls: []string{unmount}, state: csi.ClaimNodeDetached, waits: "the secrets of the volume cannot be opened: no root key"},
+		"text with sealed secrets": {edit: []func(*world){mounted, func(w *world) {
+			w.secrets.err = fmt.Errorf("no root key")
+			w.plugins.set(failing("unmount", "hunter2 is wrong"))
+		}}, calls: []string{unmount}, state: csi.ClaimUnpublishing,
+			waits: "a step on node n1 failed, and its error is not shown because it may contain secrets: the secrets of the volume cannot be opened: no root key"},
+		"text of a node with secrets": {edit: []func(*world){mounted, func(w *world) {
+			w.plugins.set(failing("unmount", "hunter2 is wrong"))
+		}}, calls: []string{unmount}, state: csi.ClaimUnpublishing, waits: "unmount on node n1: [REDACTED] is wrong"},
 		"text with secrets": {edit: []func(*world){mounted, func(w *world) {
 			w.plugins.set(failing("detach", "login with hunter2 and swordfish failed\x1b[0m"))
 		}}, calls: []string{unmount, detach}, state: csi.ClaimNodeDetached, waits: "login with [REDACTED] and [REDACTED] failed [0m"},

@@ -20,6 +20,9 @@ const (
 	maxWaits = 512
 )
 
+// errSealed means that the secrets of a volume cannot be opened.
+var errSealed = errors.New("the secrets of the volume cannot be opened")
+
 // detachController lets the controller detach the volume from the node, and frees the claim. The lock of the volume is held
 // from the decision to the log entry. So a claim that another allocation takes meanwhile is attached after the detachment.
 func (a *attempt) detachController(ctx context.Context, s *stand) error {
@@ -96,7 +99,7 @@ func (s *stand) shared() bool {
 func (a *attempt) callController(ctx context.Context, s *stand) error {
 	secrets, err := a.open(ctx, s.volume)
 	if err != nil {
-		return fmt.Errorf("open the secrets of the volume: %w", err)
+		return fmt.Errorf("%w: %w", errSealed, err)
 	}
 	req := &message.ClientCSIControllerDetachVolumeRequest{VolumeID: s.volume.RemoteID(), ClientCSINodeID: s.externalNode(),
 		Secrets: secrets, CSIControllerQuery: message.CSIControllerQuery{PluginID: s.volume.PluginID}}
@@ -106,12 +109,10 @@ func (a *attempt) callController(ctx context.Context, s *stand) error {
 	}
 	node, plugin := short(s.nodeID), s.volume.PluginID
 	if now := a.cfg.Store().Snapshot().CSIPlugin(nil, plugin); now != nil && now.ControllersHealthy == 0 {
-		err = fmt.Errorf("no controller of plugin %q is healthy, and the volume is attached to node %s: run its job again (nomad plugin status %s): %w",
+		return fmt.Errorf("no controller of plugin %q is healthy, and the volume is attached to node %s: run its job again (nomad plugin status %s): %w",
 			plugin, node, plugin, err)
-	} else {
-		err = fmt.Errorf("detach from node %s: %w", node, err)
 	}
-	return errors.New(csi.Hide(err.Error(), secrets, nil))
+	return fmt.Errorf("detach from node %s: %w", node, err)
 }
 
 // open returns the secrets of a volume.
@@ -128,11 +129,18 @@ func (s *stand) pluginWaits() error {
 		s.volume.PluginID, short(s.nodeID))
 }
 
-// printable returns the text of a wait with limited length, without secrets and mount flags.
-func (s *stand) printable(text string) string {
+// printable returns the text of a wait with limited length, without secrets and mount flags: a plugin may repeat those of an
+// earlier call. If the secrets cannot be opened, the text of the plugin is left out.
+func (a *attempt) printable(ctx context.Context, s *stand, reason error) string {
+	text := reason.Error()
+	secrets, err := a.open(ctx, s.volume)
+	if err != nil && !errors.Is(reason, errSealed) {
+		text = fmt.Sprintf("a step on node %s failed, and its error is not shown because it may contain secrets: %v: %v", short(s.nodeID),
+			errSealed, err)
+	}
 	var flags []string
 	if s.volume.MountOptions != nil {
 		flags = s.volume.MountOptions.MountFlags
 	}
-	return untrusted.Line(csi.Hide(text, s.volume.Secrets, flags), maxWaits)
+	return untrusted.Line(csi.Hide(text, secrets, flags), maxWaits)
 }
