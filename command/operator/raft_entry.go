@@ -57,10 +57,10 @@ func printEntry(w io.Writer, l *raft.Log, pretty bool) error {
 // redactedText replaces a secret.
 const redactedText = "<redacted>"
 
-// secretFields are the names of fields with secrets or encrypted data, in any object.
+// secretFields are the names of fields with secrets or encrypted data, in any object. Mount flags may be passwords.
 var secretFields = []string{"SecretID", "OneTimeSecretID", "BootstrapSecret", "AuthToken", "ConsulToken", "VaultToken", "SignedIdentities",
 	"KeyEncryptionKey", "WrappedKey", "WrappedDataEncryptionKey", "WrappedRSAKey", "Ciphertext", "Plaintext", "RSAKey", "OIDCClientSecret",
-	"PrivateKey", "PemKey", "ClientSecret", "Secrets", "Token"}
+	"PrivateKey", "PemKey", "ClientSecret", "Secrets", "MountFlags", "Token"}
 
 // jwt is the shape of a signed token.
 var jwt = pattern.Lazy(`^eyJ[\w-]+\.[\w-]+\.[\w-]+$`)

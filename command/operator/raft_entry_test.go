@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
@@ -33,6 +34,9 @@ func TestEntriesAreRedacted(t *testing.T) {
 			map[string]any{"Tokens": []any{map[string]any{"AccessorID": "visible", "SecretID": secret}}}},
 		"VarApplyState": {message.VarApplyStateRequestType,
 			map[string]any{"Var": map[string]any{"Path": "visible", "KeyID": "k", "Data": []byte(secret)}}},
+		"CSIVolumeRegister": {message.CSIVolumeRegisterRequestType, &message.CSIVolumeRegisterRequest{Volumes: []*csi.Volume{{ID: "visible",
+			Secrets: csi.Secrets{"k": secret}, Sealed: &csi.Sealed{KeyID: "k", Data: []byte(secret)},
+			MountOptions: &nomad.CSIMountOptions{MountFlags: []string{"password=" + secret}}}}}},
 		"EvalUpdate": {message.EvalUpdateRequestType, &message.EvalUpdateRequest{EvalToken: "eyJhbGciOiJFZERTQSJ9.e30." + secret,
 			Evals: []*nomad.Evaluation{{ID: "visible"}}}},
 	} {
