@@ -10,7 +10,7 @@ import (
 // manyParameters are the functions with more than four parameters whose signature an interface has: that of a library, or
 // the caller of RPC methods that most packages declare.
 var manyParameters = []string{
-	"nomad/consensus/snapfiles.go Create", "nomad/consensus/snapshot.go Create", "nomad/rpc/conn.go NodeCall",
+	"nomad/consensus/snapfiles.go Create", "nomad/consensus/snapshot.go Create", "nomad/csicall/caller.go Node", "nomad/rpc/conn.go NodeCall",
 	"nomad/rpc/pool.go Call", "nomad/server/peers.go AsServer", "nomad/server/peers.go Call",
 }
 
