@@ -75,6 +75,7 @@ func (c *Client) taskHooks() taskhook.Deps {
 		Artifacts:  c.artifacts,
 		Secrets:    c.secrets,
 		Volumes:    c.volumes.usable,
+		CSIVolumes: c.csi.mounts,
 		Devices:    c.devices,
 		Template:   c.cfg.Template,
 		ReadConsul: c.cfg.Consul.defaultAgent(), ReadVault: c.cfg.Vault.defaultCluster(),

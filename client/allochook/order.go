@@ -8,7 +8,6 @@ import (
 	"github.com/open-nomad/open-nomad/client/connect"
 	"github.com/open-nomad/open-nomad/client/consul"
 	"github.com/open-nomad/open-nomad/client/consul/token"
-	"github.com/open-nomad/open-nomad/client/csi/mounts"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/service"
 	vaulttoken "github.com/open-nomad/open-nomad/client/vault/token"
@@ -53,9 +52,9 @@ type Deps struct {
 	// only.
 	Connections Connections
 	Users       Users
-	Peers       Peers           // nil if allocations do not depend on each other
-	Mesh        *connect.Node   // nil: the node has no Consul
-	CSI         *mounts.Manager // nil: the node mounts no CSI volumes
+	Peers       Peers         // nil if allocations do not depend on each other
+	Mesh        *connect.Node // nil: the node has no Consul
+	CSI         CSIVolumes    // nil: the node mounts no CSI volumes
 }
 
 // Config is the input of a hook's constructor: the dependencies and the allocation.
@@ -79,6 +78,7 @@ func Order(c Config) []hook.Hook {
 		newDirectoryHook(c),
 		previous,
 		newDiskHook(c, previous),
+		newCSIHook(c),
 		newMaxRunHook(c),
 		newNetworkHook(c),
 		newIdentitiesHook(c),

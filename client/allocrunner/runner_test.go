@@ -41,6 +41,8 @@ type world struct {
 	checks  *check.Set
 	mesh    *connect.Node // nil for no Consul
 	vault   *vaulttoken.Node
+	csi     allochook.CSIVolumes // nil for none
+	peers   allochook.Peers
 }
 
 // updates holds the last status sent to the servers.
@@ -108,7 +110,7 @@ func (w *world) runner(alloc *nomad.Allocation) *allocrunner.Runner {
 		Alloc: alloc, Node: &nomad.Node{ID: nomad.NewID(), Name: "n1", Datacenter: "dc1"}, Region: "global",
 		Store: w.db, Drivers: w.set, Users: w.users, RPC: w.rpc,
 		AllocHooks: allochook.Deps{AllocDir: w.dir + "/alloc", Networks: w.nets, Connections: w.connect, Drivers: w.set, Services: w.reg, Consul: w.consul,
-			Checks: w.checks, Mesh: w.mesh, Vault: w.vault},
+			Checks: w.checks, Mesh: w.mesh, Vault: w.vault, CSI: w.csi, Peers: w.peers},
 		TaskHooks: w.taskHooks(),
 		Update:    w.updates.put, MHzPerCore: 2000, Log: slog.New(slog.DiscardHandler),
 	})

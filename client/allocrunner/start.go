@@ -3,9 +3,11 @@ package allocrunner
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/client/taskrunner"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -27,11 +29,19 @@ func (r *Runner) Group() *nomad.TaskGroup { return r.group }
 // Stopped is closed when the allocation must stop.
 func (r *Runner) Stopped() <-chan struct{} { return r.stopAsked }
 
-// Note adds an event to every task. Before the tasks start, the event is kept for them.
+// Note adds an event to every task. Before the tasks start, the event is reported with their states, and kept for them. It must
+// be called by Run's goroutine.
 func (r *Runner) Note(message string) {
+	event := func() *nomad.TaskEvent {
+		return &nomad.TaskEvent{Type: nomad.TaskHookMessage, Message: message, DisplayMessage: message, Time: time.Now().UnixNano()}
+	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.notes = append(r.notes, note{event: &nomad.TaskEvent{Type: nomad.TaskHookMessage, Message: message, DisplayMessage: message}})
+	r.notes = append(r.notes, note{event: event()})
+	for name, s := range r.states {
+		r.states[name] = taskrunner.WithEvent(s, event())
+	}
+	r.mu.Unlock()
+	r.cfg.Update(r.report())
 }
 
 // note is an event for a task, or for all tasks if the name is "".

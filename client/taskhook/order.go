@@ -43,6 +43,7 @@ type Deps struct {
 	Confiner   drivers.Confiner // confines sidecars of drivers that cannot
 	Artifacts  *artifact.Fetcher
 	Volumes    func() map[string]*nomad.ClientHostVolumeConfig // those of the node now; nil means those of Config.Node
+	CSIVolumes CSIVolumes                                      // nil: the node mounts none
 	Devices    Devices                                         // nil: the node has none
 	Template   template.Config
 	ReadConsul *agent.Agent      // that templates read; nil: they read native services and variables

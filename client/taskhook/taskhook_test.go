@@ -63,9 +63,10 @@ type given struct {
 	log   drivers.LogConfig
 	state map[string]map[string]string
 
-	mounts []drivers.Mount
-	files  []drivers.HostFile
-	dns    *drivers.DNS
+	mounts  []drivers.Mount
+	files   []drivers.HostFile
+	devices []drivers.Device
+	dns     *drivers.DNS
 
 	messages []string // of further events
 }
@@ -145,6 +146,7 @@ func (g *given) take(hook string, resp *taskhook.TaskPrestartResponse, env *task
 	}
 	g.state[hook] = resp.State
 	g.mounts, g.files = append(g.mounts, resp.Mounts...), append(g.files, resp.Files...)
+	g.devices = append(g.devices, resp.Devices...)
 	env.SetHook(hook, resp.Env)
 	env.SetHost(hook, resp.HostEnv)
 }

@@ -20,9 +20,10 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// volumeHook finds the host volumes of a task and passes them to its driver. A volume is
-// writable if the node, the group and the mount all allow it.
+// volumeHook finds the host volumes of a task, and the CSI volumes that the allocation has mounted. It passes them to the
+// driver. A volume is writable if the node, the group and the mount all allow it.
 type volumeHook struct {
+	csi   CSIVolumes
 	node  *nomad.Node
 	now   func() map[string]*nomad.ClientHostVolumeConfig // the volumes of the node now; nil means those of node
 	alloc *allocdir.Dir
@@ -30,81 +31,121 @@ type volumeHook struct {
 }
 
 func newVolumeHook(c Config) hook.Hook {
-	return &volumeHook{node: c.Node, now: c.Volumes, alloc: c.Dir, caps: c.Capabilities}
+	return &volumeHook{csi: c.CSIVolumes, node: c.Node, now: c.Volumes, alloc: c.Dir, caps: c.Capabilities}
 }
 
 func (*volumeHook) Name() string { return "volumes" }
 
-func (h *volumeHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
+func (h *volumeHook) Prestart(ctx context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
 	if len(req.Task.VolumeMounts) == 0 || req.Running {
 		return nil
 	}
 	if !h.caps.Mounts {
-		return &Fault{Type: nomad.TaskFailedValidation, Err: fmt.Errorf(
-			"driver %q can't mount volumes: remove volume_mount, or use another driver", req.Task.Driver)}
+		return &Fault{Type: nomad.TaskFailedValidation, Err: h.noMounts(req)}
 	}
 	taken := map[string]bool{}
 	for _, m := range req.Task.VolumeMounts {
 		name := req.Env.Expand(m.Volume)
-		mount, err := h.mount(name, m, req)
-		if err == nil && taken[mount.TaskPath] {
-			err = fmt.Errorf("destination %s is already used by another volume", mount.TaskPath)
+		have, err := h.find(name, m, req)
+		if err == nil {
+			err = h.mount(have, m, req)
+		}
+		if err == nil && taken[have.target] {
+			err = fmt.Errorf("destination %s is already used by another volume", have.target)
+		}
+		if err == nil {
+			err = have.give(ctx, m, req)
 		}
 		if err != nil {
 			return setupFault(fmt.Errorf("mount volume %q: %w", name, err))
 		}
-		taken[mount.TaskPath] = true
-		resp.Mounts = append(resp.Mounts, mount)
+		taken[have.target] = true
+		have.add(m, resp)
 	}
 	return nil
 }
 
-func (h *volumeHook) mount(name string, m *nomad.VolumeMount, req *TaskPrestartRequest) (drivers.Mount, error) {
-	have, err := h.find(name, m, req)
-	if err != nil {
-		return drivers.Mount{}, err
+// noMounts returns the error of a driver that cannot mount a volume of the task.
+func (h *volumeHook) noMounts(req *TaskPrestartRequest) error {
+	for _, m := range req.Task.VolumeMounts {
+		if v := requested(req, req.Env.Expand(m.Volume)); v != nil && v.Type == nomad.VolumeTypeCSI {
+			return fmt.Errorf("task driver %q for %q does not support CSI: it can't mount volumes, use another driver", req.Task.Driver, req.Task.Name)
+		}
 	}
+	return fmt.Errorf("driver %q can't mount volumes: remove volume_mount, or use another driver", req.Task.Driver)
+}
+
+// mount sets the destination of a volume, and creates it if it must exist.
+func (h *volumeHook) mount(have *found, m *nomad.VolumeMount, req *TaskPrestartRequest) error {
 	info, err := statNoLinks(have.host)
 	if err != nil {
-		return drivers.Mount{}, fmt.Errorf("host volume %q of this node: %w", have.source, err)
+		return fmt.Errorf("%s of this node: %w", have.name, err)
 	}
-	target, err := h.target(m.Destination, req, info.Mode&unix.S_IFMT == unix.S_IFDIR)
-	if err != nil {
-		return drivers.Mount{}, err
+	have.target, err = h.target(m.Destination, req, info.Mode&unix.S_IFMT == unix.S_IFDIR)
+	if have.device && errors.Is(err, fs.ErrNotExist) {
+		return nil // in the task's directories, the driver creates the file for a device
 	}
-	return drivers.Mount{TaskPath: target, HostPath: have.host, ReadOnly: have.readOnly, Propagation: have.propagation,
-		SELinuxLabel: m.SELinuxLabel}, nil
+	return err
+}
+
+// add adds a volume to what the driver mounts.
+func (f *found) add(m *nomad.VolumeMount, resp *TaskPrestartResponse) {
+	if f.device {
+		permissions := "rw"
+		if f.readOnly {
+			permissions = "r"
+		}
+		resp.Devices = append(resp.Devices, drivers.Device{TaskPath: f.target, HostPath: f.host, Permissions: permissions})
+		return
+	}
+	resp.Mounts = append(resp.Mounts, drivers.Mount{TaskPath: f.target, HostPath: f.host, ReadOnly: f.readOnly, Propagation: f.propagation,
+		SELinuxLabel: m.SELinuxLabel})
 }
 
 // found is a volume of the node with the access that the task has.
 type found struct {
-	source, host string
-	readOnly     bool
-	propagation  string // "" for private
+	name, host  string
+	readOnly    bool
+	propagation string // "" for private
+	device      bool   // it is the node of a block device
+	target      string // the destination in the task; mount sets it
 }
 
-func (h *volumeHook) find(name string, m *nomad.VolumeMount, req *TaskPrestartRequest) (found, error) {
-	var v *nomad.VolumeRequest
-	if group := groupOf(req.Alloc); group != nil {
-		v = group.Volumes[name]
-	}
+func (h *volumeHook) find(name string, m *nomad.VolumeMount, req *TaskPrestartRequest) (*found, error) {
+	v := requested(req, name)
 	mode, err := h.propagation(m, req)
 	switch {
 	case v == nil:
-		return found{}, errors.New("the group has no volume of that name")
-	case v.Type != nomad.VolumeTypeHost:
-		return found{}, fmt.Errorf("this client does not support volumes of type %q yet", v.Type)
+		return nil, errors.New("the group has no volume of that name")
+	case v.Type != nomad.VolumeTypeHost && v.Type != nomad.VolumeTypeCSI:
+		return nil, fmt.Errorf("this client does not support volumes of type %q", v.Type)
 	case err != nil:
-		return found{}, err
+		return nil, err
 	case m.SELinuxLabel != "" && !h.caps.SELinux:
-		return found{}, fmt.Errorf("driver %q can't set selinux_label = %q: remove it, or use another driver", req.Task.Driver, m.SELinuxLabel)
+		return nil, fmt.Errorf("driver %q can't set selinux_label = %q: remove it, or use another driver", req.Task.Driver, m.SELinuxLabel)
+	}
+	have := &found{propagation: mode}
+	if v.Type == nomad.VolumeTypeCSI {
+		return have, h.findCSI(have, v, m, req)
 	}
 	source := v.SourceFor(req.Alloc.Name)
-	have := h.volumes()[source]
-	if have == nil {
-		return found{}, fmt.Errorf("this node has no host volume %q", source)
+	host := h.volumes()[source]
+	switch {
+	case host == nil:
+		return nil, fmt.Errorf("this node has no host volume %q", source)
+	case m.Owner != "":
+		return nil, fmt.Errorf("owner = %q is for CSI volumes only", m.Owner)
 	}
-	return found{source: source, host: have.Path, readOnly: have.ReadOnly || v.Reads() || m.ReadOnly, propagation: mode}, nil
+	have.name, have.host, have.readOnly = fmt.Sprintf("host volume %q", source), host.Path, host.ReadOnly || v.Reads() || m.ReadOnly
+	return have, nil
+}
+
+// requested returns the request of the group for a volume, or nil.
+func requested(req *TaskPrestartRequest, name string) *nomad.VolumeRequest {
+	if group := groupOf(req.Alloc); group != nil {
+		return group.Volumes[name]
+	}
+	return nil
 }
 
 // propagation returns the propagation of a mount, "" for private.

@@ -102,6 +102,13 @@ func (r *Runner) setUsage(u *message.TaskResourceUsage) {
 	r.usage = u
 }
 
+// WithEvent returns the state of a task that has no runner yet, with an event.
+func WithEvent(s *nomad.TaskState, e *nomad.TaskEvent) *nomad.TaskState {
+	next := *s
+	addEvent(&next, e)
+	return &next
+}
+
 // SetupFailed returns the state of a task whose allocation could not be prepared.
 func SetupFailed(s *nomad.TaskState, err error) *nomad.TaskState {
 	next := *s

@@ -128,33 +128,39 @@ func (m *Manager) Mounted(u Use) (Mounted, bool, error) {
 	if r == nil || r.State != mounted || r.Boot != m.cfg.Boot {
 		return Mounted{}, false, nil
 	}
-	there, err := m.remains(r)
+	got, there, err := m.remains(r)
 	if err != nil {
 		return Mounted{}, false, fmt.Errorf("find the mount of volume %q: %w", u.VolumeID, err)
 	}
-	return Mounted{Path: path.Join(m.cfg.Dir, u.bound()), Device: r.Device != 0}, there, nil
+	return got, there, nil
 }
 
 // remains reports whether what the plugin has published, and the bind of it, are where they were.
-func (m *Manager) remains(r *state.CSIMount) (bool, error) {
+func (m *Manager) remains(r *state.CSIMount) (got Mounted, there bool, err error) {
 	top, err := m.open()
 	if err != nil {
-		return false, err
+		return got, false, err
 	}
 	defer top.Close() //nolint:errcheck // a directory
 	u := useOf(r)
-	if r.Device != 0 {
-		return isDevice(top, u.bound(), r.Device), nil
-	}
 	dir, err := top.SubNoXDev(path.Dir(u.bound()))
 	if err != nil {
-		return false, unlessMissing(err)
+		return got, false, unlessMissing(err)
 	}
-	defer dir.Close() //nolint:errcheck // a directory
+	defer dir.Close()          //nolint:errcheck // a directory
+	real, err := realPath(top) // the path of Dir may have links, which drivers refuse
+	if err != nil {
+		return got, false, err
+	}
+	got = Mounted{Path: path.Join(real, u.bound()), Device: r.Device != 0}
+	if got.Device {
+		return got, isDevice(dir, path.Base(u.bound()), r.Device), nil
+	}
 	if !dir.Mounted(path.Base(u.bound())) {
-		return false, nil
+		return got, false, nil
 	}
-	return m.isPublished(r)
+	there, err = m.isPublished(r)
+	return got, there, err
 }
 
 // isPublished reports whether something is mounted where the plugin has published a volume.
@@ -175,13 +181,13 @@ func unlessMissing(err error) error {
 	return err
 }
 
-// isDevice reports whether a path is a node of a block device.
-func isDevice(top *safefs.Dir, name string, device uint64) bool {
-	fd, err := safefs.OpenBeneath(top.FD(), name, unix.O_PATH|unix.O_NOFOLLOW)
+// isDevice reports whether the file name in a directory is the node of a block device.
+func isDevice(dir *safefs.Dir, name string, device uint64) bool {
+	fd, err := safefs.OpenBeneath(dir.FD(), name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return false
 	}
 	defer unix.Close(fd) //nolint:errcheck // opened with O_PATH
-	p, err := inspect(top.FD(), fd)
+	p, err := inspect(dir.FD(), fd)
 	return err == nil && p.device == device
 }

@@ -90,6 +90,12 @@ type Use struct {
 	AttachmentMode nomad.VolumeAttachmentMode
 }
 
+// UseOf returns the use of a volume that the group of an allocation requests.
+func UseOf(a *nomad.Allocation, v *nomad.VolumeRequest) Use {
+	return Use{AllocID: a.ID, Namespace: a.Namespace, VolumeID: v.SourceFor(a.Name), ReadOnly: v.ReadOnly, AccessMode: v.AccessMode,
+		AttachmentMode: v.AttachmentMode}
+}
+
 // record returns a new record of the use.
 func (u Use) record() *state.CSIMount {
 	return &state.CSIMount{AllocID: u.AllocID, Namespace: u.Namespace, VolumeID: u.VolumeID, ReadOnly: u.ReadOnly,

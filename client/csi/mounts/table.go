@@ -31,7 +31,7 @@ var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\13
 // table returns the mounts at and below Dir, the latest last. It asks the kernel only, because the server of a file system may
 // be gone or hang.
 func (m *Manager) table(top *safefs.Dir) ([]point, error) {
-	real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", top.FD()))
+	real, err := realPath(top)
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +61,11 @@ func (m *Manager) table(top *safefs.Dir) ([]point, error) {
 		return nil, errors.New("the list of mounts is too long")
 	}
 	return out, lines.Err()
+}
+
+// realPath returns the path of a directory without links.
+func realPath(d *safefs.Dir) (string, error) {
+	return os.Readlink(fmt.Sprintf("/proc/self/fd/%d", d.FD()))
 }
 
 // unmountBelow unmounts what is at and below a path, the latest first. unmount unmounts one name of a directory.
