@@ -44,8 +44,13 @@ func (n allocNode) PullFailed(err error) {
 // StateReplaced implements allocs.Node.
 func (n allocNode) StateReplaced() { n.c.resendServices() }
 
-// AbandonNetwork implements allocs.Node.
-func (n allocNode) AbandonNetwork(alloc string) { n.c.networks.Abandon(alloc) }
+// Abandon implements allocs.Node.
+func (n allocNode) Abandon(alloc string) {
+	n.c.networks.Abandon(alloc)
+	if err := n.c.csi.mounts.End(alloc); err != nil {
+		n.c.log.Error("release the CSI volumes of an allocation", "alloc", alloc, "err", err)
+	}
+}
 
 func (c *Client) newRunner(a *nomad.Allocation) (*allocrunner.Runner, error) {
 	node := c.node.current() // shared by the runners

@@ -457,11 +457,12 @@ func (c *Client) vanish(ctx context.Context) {
 	c.clear()
 }
 
-// clear removes the directories and networks of all allocations, and retries failed removals.
+// clear removes the directories, volumes and networks of all allocations, and retries failed removals.
 func (c *Client) clear() {
-	c.allocs.RemoveDirs()
 	ctx, cancel := context.WithTimeout(context.Background(), clearTimeout)
 	defer cancel()
+	c.csi.mounts.Clear(ctx)
+	c.allocs.RemoveDirs()
 	if !c.networks.RemoveAll(ctx) {
 		c.log.Warn("networks of allocations remain: the next agent with this data directory removes them")
 	}

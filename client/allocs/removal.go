@@ -116,7 +116,7 @@ func (s *Set) removeStored(id string) error {
 	if err := allocdir.Destroy(s.cfg.Dir, id); err != nil {
 		return err
 	}
-	s.cfg.Node.AbandonNetwork(id)
+	s.cfg.Node.Abandon(id)
 	s.cfg.Users.Release(id)
 	return errors.Join(s.db.DeleteAlloc(id), s.db.Forget(id))
 }

@@ -24,10 +24,10 @@ func (n *restoring) NewRunner(*nomad.Allocation) (*allocrunner.Runner, error) {
 	return nil, errors.New("no runner")
 }
 
-func (*restoring) LastBeat() time.Time   { return time.Time{} }
-func (*restoring) PullFailed(error)      {}
-func (*restoring) StateReplaced()        {}
-func (*restoring) AbandonNetwork(string) {}
+func (*restoring) LastBeat() time.Time { return time.Time{} }
+func (*restoring) PullFailed(error)    {}
+func (*restoring) StateReplaced()      {}
+func (*restoring) Abandon(string)      {}
 
 // TestSet_RestoreBeforeRun checks that no allocation begins before all have read their state. A task that starts earlier
 // can get the user of one that is restored later.

@@ -48,8 +48,8 @@ type Node interface {
 	PullFailed(err error)
 	// StateReplaced reports that the servers have restored an older state.
 	StateReplaced()
-	// AbandonNetwork lets the node remove the network of an allocation that does not run.
-	AbandonNetwork(alloc string)
+	// Abandon lets the node remove the network and the CSI volumes of an allocation that does not run.
+	Abandon(alloc string)
 }
 
 // Config is the configuration of a Set.

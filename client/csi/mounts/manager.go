@@ -53,7 +53,8 @@ type Config struct {
 type Manager struct {
 	cfg    Config
 	queues queues
-	wake   wake.Signal // a use must be released
+	wake   wake.Signal   // a use must be released
+	over   chan struct{} // closed when Run has returned
 
 	// tree is held while directories are made, or removed because they are empty or of no use: for a few system calls.
 	tree sync.Mutex
@@ -68,7 +69,7 @@ type Manager struct {
 func New(cfg Config) *Manager {
 	cfg.Patience = cmp.Or(cfg.Patience, patience)
 	cfg.RetryMin, cfg.RetryMax = cmp.Or(cfg.RetryMin, retryMin), cmp.Or(cfg.RetryMax, retryMax)
-	return &Manager{cfg: cfg, wake: wake.New(), uses: map[string]*state.CSIMount{}, waits: map[string]string{}}
+	return &Manager{cfg: cfg, wake: wake.New(), over: make(chan struct{}), uses: map[string]*state.CSIMount{}, waits: map[string]string{}}
 }
 
 // Boot returns the ID of this boot of the machine.

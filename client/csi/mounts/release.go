@@ -22,6 +22,9 @@ const sweepEvery = 5 * time.Minute
 // freeFor limits how long Run tells the servers that a claim is free. They ask by themselves.
 const freeFor = 10 * time.Minute
 
+// errOver means that Run has returned: nothing is released any more.
+var errOver = errors.New("the agent ends")
+
 // End marks all volumes of an allocation, whose tasks have ended, as to be released. Run does the work.
 func (m *Manager) End(alloc string) error {
 	var errs []error
@@ -35,7 +38,7 @@ func (m *Manager) End(alloc string) error {
 	return errors.Join(errs...)
 }
 
-// Settled waits until no volume of an allocation is being released, or ctx ends.
+// Settled waits until no volume of an allocation is being released, Run has returned, or ctx ends.
 func (m *Manager) Settled(ctx context.Context, alloc string) error {
 	return m.await(ctx, func(r *state.CSIMount) bool { return r.AllocID == alloc && !live(r.State) })
 }
@@ -58,16 +61,19 @@ func (m *Manager) await(ctx context.Context, is func(*state.CSIMount) bool) erro
 		}
 		select {
 		case <-changed:
+		case <-m.over:
+			return errOver
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// Run releases the volumes of ended allocations until ctx ends. When it returns, it leaves nothing shared that is not in use.
+// Run releases the volumes of ended allocations until ctx ends. It is called once. When it returns, it leaves nothing shared that is not in use.
 func (m *Manager) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	defer m.Close()
+	defer close(m.over)
 	defer workers.Wait()
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
