@@ -58,7 +58,7 @@ server {
 				t.Errorf("after a kill of the agent: allocation %s, was %s; %v", again.ID, al.ID, harness.Events(again, "t"))
 			}
 			r.stages(al, "/local/csi")
-			harness.StopAndWait(t, a, name, 1)
+			r.stop(a, name, al)
 		})
 	}
 }

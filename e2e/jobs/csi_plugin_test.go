@@ -31,11 +31,16 @@ type csiRig struct {
 func newCSIRig(t *testing.T, config string) *csiRig {
 	t.Helper()
 	r := &csiRig{t: t, program: testcsi.Build(t), dir: harness.TempDir(t)}
-	cfg := filepath.Join(r.dir, "csi.hcl")
-	harness.WriteFile(t, cfg, "plugin \"raw_exec\" {\n config {\n enabled = true\n }\n}\n"+config)
 	harness.Mkdir(t, r.storage())
-	r.next = successive(t, r.dir, cfg)
+	r.configure(t, config)
+	r.next = successive(t, r.dir, filepath.Join(r.dir, "csi.hcl"))
 	return r
+}
+
+// configure replaces the configuration of the next agent.
+func (r *csiRig) configure(t *testing.T, config string) {
+	t.Helper()
+	harness.WriteFile(t, filepath.Join(r.dir, "csi.hcl"), "plugin \"raw_exec\" {\n config {\n enabled = true\n }\n}\n"+config)
 }
 
 // storage returns the directory of the storage system.
@@ -142,15 +147,21 @@ func TestCSIRaw(t *testing.T) {
 		t.Error("the plugin was not started again")
 	}
 
-	harness.StopAndWait(t, a, "disk", 1)
+	r.stop(a, "disk", al)
 	harness.Within(t, harness.Patience, "the plugin is not healthy", func() bool { return healthy(a, "disk") == nil })
-	harness.Within(t, harness.Patience, "the directory of the socket is removed", func() bool {
-		_, err := os.Lstat(r.state("plugins", al.ID))
-		return os.IsNotExist(err)
-	})
 	if _, err := os.Lstat(r.state("monolith", "disk")); err != nil {
 		t.Error(err)
 	}
+}
+
+// stop stops the job of a plugin and waits until the directory of its socket is removed. An agent that ends then leaves no mount.
+func (r *csiRig) stop(a *cluster.Agent, job string, al *api.AllocationListStub) {
+	r.t.Helper()
+	harness.StopAndWait(r.t, a, job, 1)
+	harness.Within(r.t, harness.Patience, "the directory of the socket is removed", func() bool {
+		_, err := os.Lstat(r.state("plugins", al.ID))
+		return os.IsNotExist(err)
+	})
 }
 
 // pid returns the process of the plugin.

@@ -22,3 +22,12 @@ func noPlugin(k *drivers.Kind, p Place) []error {
 	}
 	return nil
 }
+
+// pluginWarning returns a warning about a CSI plugin that its driver lets mount only as the operators of nodes allow, or "".
+func pluginWarning(k *drivers.Kind, p Place) string {
+	if !csi.MountsVolumes(p.Task.CSIPluginConfig) || k.Capabilities.FSIsolation != drivers.FSIsolationChroot {
+		return ""
+	}
+	return fmt.Sprintf("%s: the CSI plugin can mount volumes only with user = \"root\", cap_add = [\"sys_admin\"], and on nodes whose "+
+		"plugin block of %q allows them with landlock = false and seccomp = false: docker and raw_exec need none of these", p, p.Task.Driver)
+}

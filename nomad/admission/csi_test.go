@@ -40,6 +40,10 @@ func TestPlugin_Driver(t *testing.T) {
 			if all := strings.Join(got, "\n"); (want == "") != (all == "") || !strings.Contains(all, want) {
 				t.Errorf("%s of %s: %q, want %q", kind, driver, all, want)
 			}
+			warned := strings.Contains(strings.Join(warnings(job, names), "\n"), "can mount volumes only with user")
+			if want := (driver == "exec" || driver == "java") && kind != "controller"; warned != want {
+				t.Errorf("%s of %s: warned %t, want %t", kind, driver, warned, want)
+			}
 		}
 	}
 }

@@ -58,6 +58,9 @@ func warnings(job *nomad.Job, names *kinds.Names) []string {
 			out = append(out, fmt.Sprintf("%s: the dns block of the group has no effect: tasks of driver %q use the resolv.conf of the node",
 				p, p.Task.Driver))
 		}
+		if text := pluginWarning(k, p); text != "" {
+			out = append(out, text)
+		}
 		if k.WarnTask == nil {
 			return
 		}
