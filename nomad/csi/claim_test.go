@@ -110,7 +110,7 @@ func TestClaimsProperty(t *testing.T) {
 			before := v.ClaimOf(alloc)
 			var next *Volume
 			var err error
-			if step.State == ClaimTaken && !v.Holds(step) {
+			if step.State == ClaimTaken && !v.HasClaim(step) {
 				next, err = v.WithClaim(step)
 			} else if step.State != ClaimTaken {
 				next, err = v.WithState(step)

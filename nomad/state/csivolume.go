@@ -258,19 +258,19 @@ func (t *txn) claimedCSI(v *csi.Volume, req *message.CSIVolumeClaimRequest) (*cs
 	if c.State != csi.ClaimTaken {
 		return v.WithState(c)
 	}
-	if v.Holds(c) {
+	if v.HasClaim(c) {
 		return v, nil
 	}
 	a := allocs.Get(t, nil, table.KeyOf(c.AllocationID))
 	switch {
-	case a == nil:
+	case a == nil || a.Namespace != v.Namespace:
 		return nil, fmt.Errorf("allocation missing: %s", c.AllocationID)
 	case a.ClientTerminalStatus():
 		return nil, fmt.Errorf("the allocation has ended: its client status is %s", a.ClientStatus)
 	case !csiPlugins.Get(t, nil, table.KeyOf(v.PluginID)).Schedulable():
 		return nil, csi.ErrUnschedulable
 	}
-	c.NodeID = cmp.Or(c.NodeID, a.NodeID)
+	c.NodeID = a.NodeID // the release asks this node
 	return v.WithClaim(c)
 }
 

@@ -30,6 +30,7 @@ func (w *world) csiVolume(id, plugin string, edit ...func(*csi.Volume)) *state.C
 func (w *world) claim(alloc string, mode csi.ClaimMode, edit ...func(*message.CSIVolumeClaimRequest)) (*state.Changes, error) {
 	req := &message.CSIVolumeClaimRequest{VolumeID: "db", AllocationID: alloc, Claim: mode, AccessMode: nomad.VolumeMultiNodeMultiWriter,
 		AttachmentMode: nomad.VolumeAttachFilesystem, WriteRequest: message.WriteRequest{Namespace: "default"}}
+	req.NodeID = "other" // that of the allocation counts
 	for _, e := range edit {
 		e(req)
 	}
@@ -249,6 +250,8 @@ func TestClaimCSIVolumeRefusals(t *testing.T) {
 	w := withCSI(t)
 	w.csiVolume("read-only", "ebs", func(v *csi.Volume) { v.RequestedCapabilities[0].AccessMode = nomad.VolumeMultiNodeReader })
 	w.csiVolume("no-plugin", "efs")
+	w.ok(w.UpsertNamespaces(w.next(), &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "b"}}}))
+	w.csiVolume("of-b", "ebs", func(v *csi.Volume) { v.Namespace = "b" })
 	w.report("a3", nomad.AllocClientStatusComplete)
 	of := func(id string) func(*message.CSIVolumeClaimRequest) {
 		return func(r *message.CSIVolumeClaimRequest) { r.VolumeID = id }
@@ -258,9 +261,10 @@ func TestClaimCSIVolumeRefusals(t *testing.T) {
 		mode  csi.ClaimMode
 		edit  func(*message.CSIVolumeClaimRequest)
 	}{
-		"volume not found: none": {"a1", csi.ClaimRead, of("none")},
-		"volume not found: db":   {"a1", csi.ClaimRead, func(r *message.CSIVolumeClaimRequest) { r.Namespace = "b" }},
-		`alloc "x" failed to claim volume "db": allocation missing: x`:                               {"x", csi.ClaimRead, of("db")},
+		"volume not found: none":                                       {"a1", csi.ClaimRead, of("none")},
+		`"of-b": allocation missing: a1`:                               {"a1", csi.ClaimRead, func(r *message.CSIVolumeClaimRequest) { r.VolumeID, r.Namespace = "of-b", "b" }},
+		"volume not found: db":                                         {"a1", csi.ClaimRead, func(r *message.CSIVolumeClaimRequest) { r.Namespace = "b" }},
+		`alloc "x" failed to claim volume "db": allocation missing: x`: {"x", csi.ClaimRead, of("db")},
 		`alloc "a1" failed to claim volume "no-plugin": volume is currently unschedulable`:           {"a1", csi.ClaimRead, of("no-plugin")},
 		`alloc "a1" failed to claim volume "read-only": volume is currently unschedulable for writi`: {"a1", csi.ClaimWrite, of("read-only")},
 		"the allocation has ended: its client status is complete":                                    {"a3", csi.ClaimRead, of("db")},
@@ -315,7 +319,7 @@ func TestReleaseCSIVolume(t *testing.T) {
 	} {
 		before := w.db()
 		since := before.ClaimOf("a1")
-		c2, err := w.claim("a1", csi.ClaimWrite, step(c.state), func(r *message.CSIVolumeClaimRequest) { r.Waits, r.NodeID = c.waits, "other" })
+		c2, err := w.claim("a1", csi.ClaimWrite, step(c.state), func(r *message.CSIVolumeClaimRequest) { r.Waits = c.waits })
 		after := w.db()
 		got := "freed"
 		if now := after.ClaimOf("a1"); now != nil {

@@ -13,9 +13,9 @@ func (v *Volume) ClaimOf(alloc string) *Claim {
 	return cmp.Or(v.PastClaims[alloc], v.WriteClaims[alloc], v.ReadClaims[alloc])
 }
 
-// Holds reports whether the volume has the claim already, or a claim of the allocation that includes it: a claim for writing
+// HasClaim reports whether the volume has the claim already, or a claim of the allocation that includes it: a claim for writing
 // includes one for reading. A claim that is being released does not count.
-func (v *Volume) Holds(c *Claim) bool {
+func (v *Volume) HasClaim(c *Claim) bool {
 	if v.PastClaims[c.AllocationID] != nil {
 		return false
 	}
@@ -65,24 +65,24 @@ var defaultModes = map[ClaimMode]nomad.VolumeAccessMode{
 // WithState returns the volume after the claim of an allocation has moved to the state of c. It returns v itself if that changes
 // nothing: the claim is in that state or a later one, or has been freed. A claim that is ready to free is removed.
 func (v *Volume) WithState(c *Claim) (*Volume, error) {
-	held := v.ClaimOf(c.AllocationID)
-	if held == nil {
+	current := v.ClaimOf(c.AllocationID)
+	if current == nil {
 		return v, nil
 	}
-	moves, err := held.State.Reaches(c.State)
+	moves, err := current.State.Reaches(c.State)
 	if err != nil {
 		return nil, err
 	}
-	waits := c.State == held.State && c.Waits != "" && c.Waits != held.Waits
+	waits := c.State == current.State && c.Waits != "" && c.Waits != current.Waits
 	switch {
 	case moves && c.State == ClaimReadyToFree:
 		return v.without(c.AllocationID), nil
-	case !moves && (!waits || held.State == ClaimTaken):
+	case !moves && (!waits || current.State == ClaimTaken):
 		return v, nil
 	}
-	next := *held
+	next := *current
 	next.Waits = c.Waits
-	next.ExternalNodeID = cmp.Or(held.ExternalNodeID, c.ExternalNodeID)
+	next.ExternalNodeID = cmp.Or(current.ExternalNodeID, c.ExternalNodeID)
 	if moves {
 		next.State, next.Since = c.State, c.Since
 	}
