@@ -16,6 +16,6 @@
 //
 // The program under test is the test binary, which acts as nomad or its companion when it is
 // started under those names. Package e2e/harness has the helpers of these tests, and e2e/cluster
-// starts the processes. e2e/exampledriver is a task driver for them, and e2e/exampledevice a device
-// plugin. e2e/bench measures. Every wait is bounded.
+// starts the processes. e2e/exampledriver is a task driver for them, e2e/exampledevice a device plugin,
+// and e2e/examplecsi a CSI plugin. e2e/bench measures. Every wait is bounded.
 package e2e
