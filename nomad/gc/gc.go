@@ -13,7 +13,8 @@
 //	one-time-token-gc   expired one-time tokens                        now
 //	csi-volume-claim-gc nothing: it retries the release of claims      CSIClaimAfter
 //	csi-plugin-gc       CSI plugins without instances and jobs         CSIPluginAfter
-//	variables-rekey     nothing: it re-encrypts variables              on a full rotation
+//	variables-rekey     nothing: it re-encrypts variables, and         on a full rotation
+//	                    secrets of CSI volumes
 //	force-gc            all of these at any age, except keys           now
 //
 // A terminal allocation is kept while a client still runs it. One of a batch job is kept as a record
@@ -59,7 +60,7 @@ type Config struct {
 	TokenAfter time.Duration
 	// Access is set if ACLs are enabled, Authoritative if this is the authoritative region.
 	Access, Authoritative bool
-	// RekeyPerSecond is the maximum rate of re-encrypted variables, RekeyWithin the maximum
+	// RekeyPerSecond is the maximum rate of re-encrypted variables and volumes, RekeyWithin the maximum
 	// duration in one evaluation. Defaults 100 and 30 s.
 	RekeyPerSecond int
 	RekeyWithin    time.Duration

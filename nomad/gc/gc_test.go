@@ -56,6 +56,11 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 		}
 		s.retried = append(s.retried, r.Namespace+"/"+r.VolumeID)
 		return nil
+	case *message.CSIVolumeResealRequest:
+		v := *s.Snapshot().CSIVolume(nil, r.Namespace, r.VolumeID)
+		v.Sealed = &csi.Sealed{KeyID: "new"}
+		_, err := s.Apply(ctx, message.CSIVolumeRegisterRequestType, &message.CSIVolumeRegisterRequest{Volumes: []*csi.Volume{&v}})
+		return err
 	case *message.EvalUpdateRequest:
 		s.again = append(s.again, r.Evals...)
 		return nil
@@ -478,6 +483,46 @@ func TestRekey_Continues(t *testing.T) {
 		}
 		if got := w.Snapshot().RootKey(nil, k.KeyID).State; got != rootkey.Inactive || w.Snapshot().RootKeyInUse(k.KeyID) {
 			t.Errorf("in the end the key is %s", got)
+		}
+	})
+}
+
+// The secrets of volumes are re-encrypted too. Until then the key is in use, also if a write in flight used it after the start.
+func TestRekey_Volumes(t *testing.T) {
+	test(t, func(w *world) {
+		k := &rootkey.Key{KeyID: nomad.NewID(), State: rootkey.Rekeying}
+		if err := w.key(w.t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		sealed := func(id string) {
+			w.Must(t, message.CSIVolumeRegisterRequestType, &message.CSIVolumeRegisterRequest{Volumes: []*csi.Volume{
+				{Namespace: "default", ID: id, PluginID: "ebs", Sealed: &csi.Sealed{KeyID: k.KeyID}}}})
+		}
+		sealed("a")
+		sealed("b")
+		w.before = func(method string) {
+			if method == "CSIVolume.Reseal" && w.Snapshot().CSIVolume(nil, "default", "late") == nil {
+				sealed("late")
+			}
+		}
+		w.again = []*nomad.Evaluation{nomad.NewCoreEval(nomad.CoreJobVariablesRekey, 1, time.Now())}
+		for rounds := 1; len(w.again) == 1; rounds++ {
+			if !w.Snapshot().RootKeyInUse(k.KeyID) || rounds > 2 {
+				t.Fatalf("in evaluation %d the key is in use: %t", rounds, w.Snapshot().RootKeyInUse(k.KeyID))
+			}
+			eval := w.again[0]
+			w.again = nil
+			if err := w.c.Process(w.t.Context(), eval); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := w.Snapshot().RootKey(nil, k.KeyID).State; got != rootkey.Inactive || w.Snapshot().RootKeyInUse(k.KeyID) {
+			t.Errorf("in the end the key is %s", got)
+		}
+		for v := range w.Snapshot().CSIVolumes(nil) {
+			if v.Sealed == nil || v.Sealed.KeyID != "new" {
+				t.Errorf("volume %s is sealed with %v", v.ID, v.Sealed)
+			}
 		}
 	})
 }

@@ -107,7 +107,7 @@ func (s *Server) lead(ctx context.Context) error {
 	for _, run := range []func(context.Context) error{
 		func(ctx context.Context) error { return s.locks.Run(ctx, snap.LockedVariables()) },
 		s.beats.Run, s.plans.Run, s.deploys.Run, s.periodic.Run, s.drains.Run, s.followPause, s.blocked.Run, reaper.Run, timer.Run, s.reconcile,
-		s.claims.Run, s.pilot.Run, s.firstKey,
+		s.claims.Run, s.pilot.Run, s.firstKey, s.sealSecrets,
 		s.replicate,
 	} {
 		wg.Go(func() {

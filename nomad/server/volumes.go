@@ -1,9 +1,16 @@
 package server
 
 import (
+	"context"
+	"time"
+
+	memdb "github.com/hashicorp/go-memdb"
+
 	"github.com/open-nomad/open-nomad/nomad/claims"
 	"github.com/open-nomad/open-nomad/nomad/csicall"
 	"github.com/open-nomad/open-nomad/nomad/csisecret"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // openVolumes creates what calls CSI plugins and releases claims on their volumes.
@@ -13,4 +20,33 @@ func (s *Server) openVolumes() {
 		Store: s.fsm.State, Log: s.log})
 	s.claims = claims.New(claims.Config{Store: s.fsm.State, Raft: s.raft, Plugins: s.csi, Secrets: s.secrets,
 		GoneAfter: s.cfg.CSIClaimGCThreshold, Log: s.log})
+}
+
+// Delays of sealSecrets.
+const (
+	sealEvery = 10 * time.Minute
+	sealAgain = 30 * time.Second // after a failure
+)
+
+// sealSecrets encrypts the secrets of volumes that servers of other builds stored in plain text: at the start of a term, after
+// a restore, and at times. It does not while such servers may be part of the region, because they could not read the secrets.
+func (s *Server) sealSecrets(ctx context.Context) error {
+	for ctx.Err() == nil {
+		store, wait := s.fsm.State(), sealEvery
+		for v := range store.Snapshot().UnsealedCSIVolumes() {
+			if s.onlyOurs("the encryption of secrets of CSI volumes") != nil {
+				wait = sealAgain
+				break
+			}
+			req := &message.CSIVolumeResealRequest{VolumeID: v.ID, WriteRequest: message.WriteRequest{Namespace: v.Namespace}}
+			if err := s.asLeader().Call(ctx, "CSIVolume.Reseal", req, nil); err != nil && ctx.Err() == nil {
+				s.log.Warn("encrypt the secrets of a CSI volume that are stored in plain text", "namespace", v.Namespace, "volume", v.ID, "err", err)
+				wait = sealAgain
+			}
+		}
+		ws := memdb.NewWatchSet()
+		ws.Add(store.Abandoned())
+		state.Wait(ctx, ws, time.Now().Add(wait))
+	}
+	return ctx.Err()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
@@ -15,6 +16,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
+
+// releaseWithin limits the wait of a node for a release, which continues without the node.
+const releaseWithin = 10 * time.Second
 
 // Unpublish releases claims. A node ends the claim of one of its allocations. Others make the next attempt to release claims of
 // ended allocations: that of one allocation, or all of a node. The claims of running allocations remain. With the mode ClaimGC,
@@ -87,7 +91,9 @@ func (s *Service) unpublished(ctx context.Context, node string, v *csi.Volume, c
 	if err != nil {
 		return 0, err
 	}
-	if err := s.cfg.Releases.Release(ctx, v.Namespace, v.ID, claim.AllocationID); err != nil {
+	limited, cancel := context.WithTimeout(ctx, releaseWithin)
+	defer cancel()
+	if err := s.cfg.Releases.Release(limited, v.Namespace, v.ID, claim.AllocationID); err != nil {
 		s.Log.Debug("claim of a CSI volume is not released yet", "volume", v.ID, "alloc", claim.AllocationID, "err", err)
 	}
 	return index, nil
