@@ -64,7 +64,11 @@ func claimant(snap *state.Snapshot, c *rpc.Call, req *message.CSIVolumeClaimRequ
 	}
 	if a.Namespace == handler.NamespaceOf(req.Namespace) {
 		for _, r := range a.CSIRequests(a.Job) {
-			if r.SourceFor(a.Name) == req.VolumeID && r.ReadOnly == (req.Claim == csi.ClaimRead) && r.AccessMode == req.AccessMode &&
+			mode := csi.ClaimWrite
+			if r.ReadOnly {
+				mode = csi.ClaimRead
+			}
+			if r.SourceFor(a.Name) == req.VolumeID && mode == req.Claim && r.AccessMode == req.AccessMode &&
 				r.AttachmentMode == req.AttachmentMode {
 				return a, nil
 			}

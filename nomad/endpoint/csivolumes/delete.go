@@ -78,7 +78,7 @@ func (s *Service) remove(ctx context.Context, namespace, id string, secrets csi.
 	index, err := s.deregister(ctx, namespace, []string{id})
 	if err != nil {
 		return 0, fmt.Errorf("plugin %q deleted the external volume %q, but volume %q is still registered: remove the record with %s: %w",
-			v.PluginID, v.RemoteID(), id, command("volume deregister", namespace, id), err)
+			v.PluginID, v.RemoteID(), id, command("volume deregister", namespace, id), final(err))
 	}
 	return index, nil
 }

@@ -28,6 +28,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/csicall"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
@@ -98,6 +99,15 @@ func words(method string) string {
 		out.WriteRune(r)
 	}
 	return strings.ToLower(out.String())
+}
+
+// final returns the error of a log entry after a change in a storage system. The text of an error for which the call could be
+// repeated would be lost.
+func final(err error) error {
+	if errors.Is(err, apierror.ErrNoLeader) || errors.Is(err, apierror.ErrNotReady) {
+		return fmt.Errorf("%w: %v", apierror.ErrMaybeApplied, err)
+	}
+	return err
 }
 
 // joined returns the errors of several objects. One error is returned unchanged.

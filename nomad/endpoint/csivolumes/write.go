@@ -189,7 +189,7 @@ func (s *Service) storeCreated(ctx context.Context, v *csi.Volume) (uint64, erro
 func unregistered(v *csi.Volume, err error) error {
 	return fmt.Errorf("plugin %q created the external volume %q, but volume %q is not registered: repeat the command, or register it with "+
 		"'nomad volume register' and external_id = %q, after which 'nomad volume delete' deletes it: %w", v.PluginID, v.ExternalID, v.ID,
-		v.ExternalID, err)
+		v.ExternalID, final(err))
 }
 
 // seal encrypts the secrets of a requested volume and writes the volume to the log.
