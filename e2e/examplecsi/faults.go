@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
@@ -19,13 +20,14 @@ import (
 
 // faults is the path of a file with faults, which tests write while the plugin runs. A line is "METHOD FAULT [TEXT]":
 //
-//	hang         do not answer            hang-after   do what was asked, and do not answer
+//	hang         do not answer            hang-after   do what was asked, and do not answer, until the line is removed
 //	die          end the process          die-after    do what was asked, and end the process
 //	fail TEXT    answer Internal: TEXT    unavailable  answer Unavailable
 //	huge         answer 100 MiB           other TEXT   answer with TEXT as the ID of the volume
 //	not-ready    answer of Probe
 //
-// A line that begins with "once " is removed when it is used.
+// A line that begins with "once " is removed when it is used; its hang lasts until the caller gives up. The file NAME.seen gets
+// a line with the METHOD of each call that hangs.
 type faults struct{ file string }
 
 // next returns the fault of a call, or "".
@@ -51,13 +53,50 @@ func (f faults) next(method string) (fault, text string) {
 	return "", ""
 }
 
+// hang waits until the fault of a method is removed, or until the context ends. The fault of a "once" line has been removed.
+func (f faults) hang(ctx context.Context, method, fault string) error {
+	seen, err := os.OpenFile(f.file+".seen", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := seen.WriteString(method + "\n"); err != nil {
+		return err
+	}
+	if err := seen.Close(); err != nil {
+		return err
+	}
+	listed, _ := f.listed(method)
+	for again := listed == fault; ; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+			if now, _ := f.listed(method); again && now != fault {
+				return nil
+			}
+		}
+	}
+}
+
+// listed returns the fault of a method without using it.
+func (f faults) listed(method string) (fault, text string) {
+	raw, _ := os.ReadFile(f.file) // it need not exist
+	for line := range strings.Lines(string(raw)) {
+		if words := strings.SplitN(strings.TrimSpace(line)+"  ", " ", 3); words[0] == method {
+			return words[1], strings.TrimSpace(words[2])
+		}
+	}
+	return "", ""
+}
+
 // intercept does what a fault demands before and after a call.
 func (f faults) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	fault, text := f.next(path.Base(info.FullMethod))
 	switch fault {
 	case "hang":
-		<-ctx.Done()
-		return nil, ctx.Err()
+		if err := f.hang(ctx, path.Base(info.FullMethod), fault); err != nil {
+			return nil, err
+		}
 	case "die":
 		unix.Kill(os.Getpid(), unix.SIGKILL)
 	case "fail":
@@ -68,8 +107,9 @@ func (f faults) intercept(ctx context.Context, req any, info *grpc.UnaryServerIn
 	answer, err := handler(ctx, req)
 	switch fault {
 	case "hang-after":
-		<-ctx.Done()
-		return nil, ctx.Err()
+		if err := f.hang(ctx, path.Base(info.FullMethod), fault); err != nil {
+			return nil, err
+		}
 	case "die-after":
 		unix.Kill(os.Getpid(), unix.SIGKILL)
 	case "huge":
