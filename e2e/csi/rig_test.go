@@ -2,14 +2,11 @@ package csi_test
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
@@ -67,23 +64,17 @@ func rigOf(t *testing.T, f *harness.Fleet, o options) *rig {
 	}
 	r := &rig{t: t, owner: t, nodes: map[string]*cluster.Agent{}, flags: o.flags, Fleet: f}
 	harness.Passable(t, r.Dir)
-	t.Cleanup(r.unshare)
+	t.Cleanup(func() {
+		for node := range r.nodes {
+			harness.UnshareCSI(t, filepath.Join(r.Dir, node))
+		}
+	})
 	harness.Mkdir(t, r.storage())
 	r.program = filepath.Join(r.Dir, "examplecsi")
 	if err := os.WriteFile(r.program, program, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return r
-}
-
-// unshare unmounts the directories of volumes of agents that have ended. Each is a mount that the agent shares with the plugins,
-// and that remains for the next agent.
-func (r *rig) unshare() {
-	for node := range r.nodes {
-		if err := unix.Unmount(r.state(node), unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-			r.owner.Errorf("unmount %s: %v", r.state(node), err)
-		}
-	}
 }
 
 func (r *rig) storage() string { return filepath.Join(r.Dir, "storage") }

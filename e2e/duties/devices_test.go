@@ -19,7 +19,7 @@ func TestReservedDevices(t *testing.T) {
 	pin := "constraint {\n attribute = \"${node.unique.name}\"\n value = \"first\"\n}\n"
 	waiting := holder
 	waiting.name, waiting.count = "waiting", 1
-	harness.Run(t, f.Server, job{subject: waiting, head: pin, version: "1"}.text(f.url))
+	harness.Run(t, f.Server, job{subject: waiting, head: pin, version: "1"}.text(f.places))
 	blocked := func(when string) {
 		t.Helper()
 		if all := harness.AllAllocs(t, f.Server, "waiting"); len(all) != 0 {

@@ -127,7 +127,7 @@ func (f *fleet) updatedInPlace() {
 	f.run("")
 	for _, s := range f.subjects {
 		head := "service {\n provider = \"nomad\"\n name = \"" + s.name + "\"\n}\n"
-		harness.Run(f.t, f.Server, job{subject: s, head: head, version: "1"}.text(f.url))
+		harness.Run(f.t, f.Server, job{subject: s, head: head, version: "1", access: f.access}.text(f.places))
 	}
 	f.each(func(s subject) {
 		harness.Within(f.t, harness.Patience, s.name+" is registered", func() bool {
@@ -144,7 +144,7 @@ func (f *fleet) updatedInPlace() {
 func (f *fleet) updated() {
 	f.run("")
 	for _, s := range f.subjects {
-		harness.Run(f.t, f.Server, job{subject: s, version: "2"}.text(f.url))
+		harness.Run(f.t, f.Server, job{subject: s, version: "2"}.text(f.places))
 	}
 	f.each(func(s subject) {
 		old := f.allocs[s.name]
@@ -168,9 +168,15 @@ func (f *fleet) updated() {
 // has checks that an allocation has the data of the earlier one.
 func (f *fleet) has(s subject, al *api.AllocationListStub, old string) {
 	f.t.Helper()
-	if got, want := "", old+"\n"+al.ID+"\n"; s.shell {
+	got, want := "", old+"\n"+al.ID+"\n"
+	if s.shell {
 		if got = harness.SharedFile(f.t, f.Server, al, "seen"); got != want {
 			f.t.Errorf("data = %q, want %q", got, want)
+		}
+	}
+	if s.volume {
+		if got = f.volumeData(); got != want {
+			f.t.Errorf("data of the volume = %q, want %q", got, want)
 		}
 	}
 }
@@ -226,6 +232,8 @@ func (f *fleet) lost() {
 
 // disconnected is lost for jobs that keep their tasks on a node that returns.
 func (f *fleet) disconnected() {
+	f.access = "multi-node-multi-writer" // the original and its replacement write at once
+	defer func() { f.access = "" }()
 	f.run("disconnect {\n lost_after = \"1h\"\n reconcile = \"keep_original\"\n}\n")
 	id := harness.NodeID(f.t, f.first)
 	f.signal(syscall.SIGSTOP)

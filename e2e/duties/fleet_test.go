@@ -24,15 +24,16 @@ import (
 // fleet is a server and two nodes that have all drivers, and two devices each.
 type fleet struct {
 	*harness.Fleet
-	t        *testing.T // of the running row
-	owner    *testing.T // of the fleet: agents end with it
-	url      string     // of artifacts
+	t     *testing.T // of the running row
+	owner *testing.T // of the fleet: agents end with it
+	places
 	plugins  string
 	subjects []subject
 	first    *cluster.Agent
 	second   *cluster.Agent
 	allocs   map[string]string // ID of the last allocation, by job
 	purged   bool              // at the end
+	access   string            // to the volume, in the running row
 }
 
 // usersOfNode is the number of dynamic users of a node. Users that are not returned would be missing in later rows.
@@ -56,11 +57,13 @@ func newFleet(t *testing.T) *fleet {
 	f.url, f.plugins = s.URL, filepath.Join(f.Dir, "plugins")
 	harness.BuildPlugin(t, f.plugins, "../exampledevice", "exampledevice")
 	devices := f.deviceNodes()
+	f.buildStorage()
 	t.Cleanup(func() {
 		for _, name := range []string{"first", "second"} {
 			if err := cluster.RemoveGroups(f.slice(name), harness.Patience); err != nil {
 				t.Error(err)
 			}
+			harness.UnshareCSI(t, f.dir(name))
 		}
 	})
 	join := func(name string, n int) *cluster.Agent {
@@ -158,8 +161,9 @@ func (f *fleet) each(check func(s subject)) {
 // run registers the jobs of all subjects, and waits until their tasks run on the first node.
 func (f *fleet) run(head string) {
 	f.t.Helper()
+	f.beginStorage()
 	for _, s := range f.subjects {
-		harness.Run(f.t, f.Server, job{subject: s, head: head, version: "1"}.text(f.url))
+		harness.Run(f.t, f.Server, job{subject: s, head: head, version: "1", access: f.access}.text(f.places))
 	}
 	for _, s := range f.subjects {
 		al := harness.Await(f.t, f.Server, s.name, "running", 1)[0]
@@ -306,6 +310,7 @@ func (f *fleet) collect() {
 			return err == nil && al.ClientTerminalStatus()
 		})
 	}
+	f.endStorage()
 	for _, node := range []string{"first", "second"} {
 		harness.LeavesNothing(f.t, f.Server, f.dir(node), f.slice(node))
 	}
