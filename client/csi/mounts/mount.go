@@ -17,7 +17,7 @@ import (
 // Mount mounts a volume for an allocation. After an error, or the end of ctx, the plugin may still have mounted it: Release
 // undoes that.
 func (m *Manager) Mount(ctx context.Context, req Request) (Mounted, error) {
-	leave, err := m.enter(ctx, req.Namespace, req.VolumeID, req.PluginID, req.ExternalID)
+	leave, err := m.queues.enter(ctx, queuesOf(req.Namespace, req.VolumeID, req.PluginID, req.ExternalID)...)
 	if err != nil {
 		return Mounted{}, fmt.Errorf("mount volume %q: wait for another call for the volume: %w", req.VolumeID, err)
 	}
@@ -38,9 +38,9 @@ func (m *Manager) Mount(ctx context.Context, req Request) (Mounted, error) {
 	return got, err
 }
 
-// enter waits for the calls for a volume. A volume of the storage system may have several IDs.
-func (m *Manager) enter(ctx context.Context, namespace, volume, plugin, external string) (leave func(), err error) {
-	return m.queues.enter(ctx, "volume/"+namespace+"/"+volume, "plugin/"+plugin+"/"+external)
+// queuesOf returns the queues of the calls for a volume. A volume of the storage system may have several IDs.
+func queuesOf(namespace, volume, plugin, external string) []string {
+	return []string{"volume/" + namespace + "/" + volume, "plugin/" + plugin + "/" + external}
 }
 
 func (m *Manager) mount(ctx context.Context, req *Request) error {

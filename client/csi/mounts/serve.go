@@ -75,7 +75,7 @@ func (m *Manager) Expand(ctx context.Context, req *message.ClientCSINodeExpandVo
 }
 
 func (m *Manager) expand(ctx context.Context, r *state.CSIMount, capacity *csi.CapacityRange) (int64, error) {
-	leave, err := m.enter(ctx, r.Namespace, r.VolumeID, r.PluginID, r.ExternalID)
+	leave, err := m.queues.enter(ctx, queuesOf(r.Namespace, r.VolumeID, r.PluginID, r.ExternalID)...)
 	if err != nil {
 		return 0, err
 	}

@@ -28,7 +28,7 @@ func (m *Manager) unmount(ctx context.Context, key string, who by) error {
 	if r == nil {
 		return nil
 	}
-	leave, err := m.enter(ctx, r.Namespace, r.VolumeID, r.PluginID, r.ExternalID)
+	leave, err := m.queues.enter(ctx, queuesOf(r.Namespace, r.VolumeID, r.PluginID, r.ExternalID)...)
 	if err != nil {
 		return fmt.Errorf("wait for another call for the volume: %w", err)
 	}

@@ -19,7 +19,7 @@ func ToController[Req, Resp any, P interface {
 		sent, out := *req, new(Resp)
 		p := P(&sent)
 		if node := p.Controller().ControllerNodeID; node != "" {
-			return out, s.toNode(ctx, node, method, p, out)
+			return out, s.toNode(ctx, nodeCall{node, method, p}, out)
 		}
 		return out, s.cfg.Plugins.Controller(ctx, strings.TrimPrefix(method, "Controller"), p, out)
 	}
@@ -33,13 +33,19 @@ func ToNode[Req, Resp any, P interface {
 }](s *Service, method string, node func(P) string) rpc.Method {
 	relay := func(ctx context.Context, _ *rpc.Call, req *Req) (*Resp, error) {
 		sent, out := *req, new(Resp)
-		return out, s.toNode(ctx, node(&sent), method, P(&sent), out)
+		return out, s.toNode(ctx, nodeCall{node(&sent), method, P(&sent)}, out)
 	}
 	return rpc.Handle[Req, Resp, P]("ClientCSI."+method, rpc.ServerOnly, rpc.Here, relay)
 }
 
+// nodeCall is a call of a method of CSI to a node.
+type nodeCall struct {
+	node, method string
+	req          rpc.ServerCall
+}
+
 // toNode makes a call to a node that is connected to this server. The node does not get the token of the calling server.
-func (s *Service) toNode(ctx context.Context, node, method string, req rpc.ServerCall, resp any) error {
-	*req.Caller() = message.NodeCall{Region: s.Region}
-	return s.Nodes().NodeCall(ctx, node, "CSI."+method, req, resp)
+func (s *Service) toNode(ctx context.Context, c nodeCall, resp any) error {
+	*c.req.Caller() = message.NodeCall{Region: s.Region}
+	return s.Nodes().NodeCall(ctx, c.node, "CSI."+c.method, c.req, resp)
 }
