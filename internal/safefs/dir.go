@@ -120,6 +120,33 @@ func (d *Dir) step(name string, mode fs.FileMode, uid, gid int) (*Dir, error) {
 	return sub, nil
 }
 
+// MakeAllNoXDev opens the directory name, and creates missing directories on the way. A mount point on the way, or at its end, is an
+// error (ErrEscape), and its file system is not called. The umask applies to the mode.
+func (d *Dir) MakeAllNoXDev(name string, mode fs.FileMode) (*Dir, error) {
+	at, err := d.Sub(".")
+	if err != nil {
+		return nil, err
+	}
+	for part := range strings.SplitSeq(path.Clean(name), "/") {
+		err := single(part)
+		if err == nil {
+			err = unix.Mkdirat(at.FD(), part, unixMode(mode))
+		}
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			err = at.fail("make directory", part, err)
+			at.Close() // the error of Mkdirat is returned
+			return nil, err
+		}
+		next, err := at.SubNoXDev(part)
+		at.Close()
+		if err != nil {
+			return nil, err
+		}
+		at = next
+	}
+	return at, nil
+}
+
 // Chmod sets the mode of the directory itself.
 func (d *Dir) Chmod(mode fs.FileMode) error {
 	if err := unix.Fchmod(d.FD(), unixMode(mode)); err != nil {

@@ -85,6 +85,18 @@ func (p published) check(block bool) error {
 // bindAt makes the open file available at the path of the use below "mounted". A block device gets a node of its own: it has
 // the number that was checked, and another owner of it changes nothing on the host.
 func (m *Manager) bindAt(u Use, fd int, p published, propagation uint64) error {
+	tree := safefs.NoTree
+	if p.mode != unix.S_IFBLK {
+		var err error
+		// The server of the file system may not answer, so no lock is held.
+		if tree, err = safefs.CopyTree(fd); err != nil {
+			return err
+		}
+		defer tree.Close()
+		if err := tree.Restrict(safefs.TreeAttrs{ReadOnly: u.ReadOnly, Trusted: true, Propagation: propagation}); err != nil {
+			return err
+		}
+	}
 	top, err := m.open()
 	if err != nil {
 		return err
@@ -104,21 +116,31 @@ func (m *Manager) bindAt(u Use, fd int, p published, propagation uint64) error {
 	if err := dir.RemoveAll(name); err != nil {
 		return err
 	}
-	switch p.mode {
-	case unix.S_IFBLK:
+	if p.mode == unix.S_IFBLK {
 		return dir.MakeBlockDevice(name, p.device, 0o600)
-	case unix.S_IFDIR:
+	}
+	return attach(dir, name, tree, p.mode)
+}
+
+// attach makes the file or directory name, and mounts a tree on it.
+func attach(dir *safefs.Dir, name string, tree safefs.Tree, mode uint32) error {
+	if mode == unix.S_IFDIR {
 		made, err := dir.Make(name, dirMode)
 		if err != nil {
 			return err
 		}
-		made.Close() //nolint:errcheck // a directory
-	default:
-		if err := dir.Replace(name, nil, safefs.File{Mode: 0o600, UID: -1, GID: -1}); err != nil {
-			return err
-		}
+		defer made.Close() //nolint:errcheck // a directory
+		return tree.Attach(made.FD())
 	}
-	return dir.BindTree(fd, name, safefs.TreeAttrs{ReadOnly: u.ReadOnly, Trusted: true, Propagation: propagation})
+	if err := dir.Replace(name, nil, safefs.File{Mode: 0o600, UID: -1, GID: -1}); err != nil {
+		return err
+	}
+	fd, err := safefs.OpenBeneath(dir.FD(), name, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd) //nolint:errcheck // opened with O_PATH
+	return tree.Attach(fd)
 }
 
 // Mounted returns the volume of a use that is mounted, also by an earlier agent. It reports false for one that is not, or not

@@ -56,7 +56,8 @@ type Manager struct {
 	wake   wake.Signal   // a use must be released
 	over   chan struct{} // closed when Run has returned
 
-	// tree is held while directories are made, or removed because they are empty or of no use: for a few system calls.
+	// tree is held while directories are made, or removed because they are empty or of no use: for a few system calls, none of
+	// which reaches the file system of a volume, whose server may not answer.
 	tree sync.Mutex
 
 	mu      sync.Mutex

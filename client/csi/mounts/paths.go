@@ -109,25 +109,24 @@ func (m *Manager) parent(root, name string, create func(d *safefs.Dir, name stri
 		return nil, err
 	}
 	defer top.Close() //nolint:errcheck // a directory
-	own, err := top.Sub(rel)
-	if err != nil {
-		return nil, err
-	}
-	defer own.Close() //nolint:errcheck // a directory
-	dir := path.Dir(name)
-	if create != nil {
-		m.tree.Lock()
-		err = create(own, dir)
-		m.tree.Unlock()
-	}
-	var d *safefs.Dir
-	if err == nil {
-		d, err = own.SubNoXDev(dir)
-	}
+	d, err := m.parentBelow(top, path.Join(rel, path.Dir(name)), create)
 	if replaced(err) {
 		return nil, fmt.Errorf("the plugin has replaced a directory above %s with a link or a mount: %w", path.Join(root, name), err)
 	}
 	return d, err
+}
+
+// parentBelow is parent, relative to Dir.
+func (m *Manager) parentBelow(top *safefs.Dir, name string, create func(d *safefs.Dir, name string) error) (*safefs.Dir, error) {
+	if create != nil {
+		m.tree.Lock()
+		err := create(top, name)
+		m.tree.Unlock()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return top.SubNoXDev(name)
 }
 
 // replaced reports whether a directory on a path is a link, a mount or a file.
@@ -135,9 +134,9 @@ func replaced(err error) bool {
 	return errors.Is(err, safefs.ErrEscape) || errors.Is(err, unix.ENOTDIR)
 }
 
-// makeAll creates a directory and those above it.
+// makeAll creates a directory and those above it. A mount on the way is an error: its server may not answer.
 func makeAll(d *safefs.Dir, name string) error {
-	made, err := d.MakeAll(name, dirMode, -1, -1)
+	made, err := d.MakeAllNoXDev(name, dirMode)
 	if err != nil {
 		return err
 	}

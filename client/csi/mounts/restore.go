@@ -70,7 +70,10 @@ func (m *Manager) sweepMount(top *safefs.Dir, rel string) {
 	if belongs(rel, m.owned()) {
 		return
 	}
-	d, err := top.Sub(path.Dir(rel))
+	d, err := top.SubNoXDev(path.Dir(rel))
+	if errors.Is(err, safefs.ErrEscape) {
+		return // it goes with the mount above it, whose server may not answer
+	}
 	if err == nil {
 		err = d.Unmount(path.Base(rel))
 		d.Close() //nolint:errcheck // a directory

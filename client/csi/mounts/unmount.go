@@ -160,19 +160,12 @@ func (m *Manager) clean(root, name, kind string) error {
 		return err
 	}
 	defer top.Close() //nolint:errcheck // a directory
-	dir, err := top.Sub(own)
-	if errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer dir.Close() //nolint:errcheck // a directory
-	above, err := dir.SubNoXDev(path.Dir(name))
+	dir := path.Join(own, path.Dir(name))
+	above, err := top.SubNoXDev(dir)
 	if replaced(err) {
 		m.cfg.Log.Warn("a CSI plugin has replaced directories of a volume", "path", path.Join(root, name), "err", err)
-		if err = uncover(dir, path.Dir(name)); err == nil {
-			above, err = dir.SubNoXDev(path.Dir(name))
+		if err = uncover(top, dir); err == nil {
+			above, err = top.SubNoXDev(dir)
 		}
 		defer m.sweep() // what it has moved
 	}
@@ -187,7 +180,7 @@ func (m *Manager) clean(root, name, kind string) error {
 	if err != nil {
 		return err
 	}
-	m.removeEmpty(dir, path.Dir(name), kind)
+	m.removeEmpty(top, dir, path.Join(own, kind))
 	return nil
 }
 
