@@ -41,7 +41,7 @@ func TestUnsupportedEntryEndsAgent(t *testing.T) {
 	}
 	for leads := false; !leads; leads = <-log.Leadership() {
 	}
-	index, err := log.Apply(t.Context(), message.CSIVolumeRegisterRequestType, map[string]any{})
+	index, err := log.Apply(t.Context(), message.CommandType(66), map[string]any{})
 	if err = errors.Join(err, log.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestUnsupportedEntryEndsAgent(t *testing.T) {
 		if !errors.As(err, &exit) || exit.ExitCode() != 1 {
 			t.Errorf("the agent ended with %v, want exit status 1", err)
 		}
-		for _, want := range []string{"has type 35 (CSIVolumeRegister), which this version does not support", "upgrade this server"} {
+		for _, want := range []string{"has type 66 (unknown), which this version does not support", "upgrade this server"} {
 			if !strings.Contains(string(out), want) {
 				t.Errorf("%q is missing in\n%s", want, out)
 			}
