@@ -25,6 +25,22 @@ func (tg *TaskGroup) LostAfter() time.Duration {
 	return tg.Disconnect.LostAfter
 }
 
+// leastStopTime is the minimum time that a client gets to stop the tasks of an allocation.
+const leastStopTime = 5 * time.Second
+
+// StopTime returns how long after its loss a client has certainly stopped an allocation of the group by itself. It is zero
+// without stop_on_client_after.
+func (tg *TaskGroup) StopTime() time.Duration {
+	if tg == nil || tg.Disconnect == nil || tg.Disconnect.StopOnClientAfter == nil {
+		return 0
+	}
+	kill := leastStopTime
+	for _, t := range tg.Tasks {
+		kill = max(kill, t.KillTimeout)
+	}
+	return *tg.Disconnect.StopOnClientAfter + kill
+}
+
 // ReplacesDisconnected reports whether an allocation of the group is replaced while its client is disconnected.
 func (tg *TaskGroup) ReplacesDisconnected() bool {
 	return tg == nil || tg.Disconnect == nil || tg.Disconnect.Replace == nil || *tg.Disconnect.Replace

@@ -55,8 +55,8 @@ func (a *attempt) run(ctx context.Context) error {
 	}
 }
 
-// stand is an ended claim in a snapshot.
-type stand struct {
+// endedClaim is an ended claim in a snapshot.
+type endedClaim struct {
 	snap   *state.Snapshot
 	volume *csi.Volume
 	claim  *csi.Claim
@@ -66,7 +66,7 @@ type stand struct {
 }
 
 // read returns the claim as it is now, or nil if it does not exist.
-func (a *attempt) read() *stand {
+func (a *attempt) read() *endedClaim {
 	snap := a.cfg.Store().Snapshot()
 	v := snap.CSIVolume(nil, a.key.namespace, a.key.id)
 	if v == nil {
@@ -77,7 +77,7 @@ func (a *attempt) read() *stand {
 	if i < 0 {
 		return nil
 	}
-	s := &stand{snap: snap, volume: v, claim: ended[i], nodeID: nodeOf(snap, ended[i]), plugin: snap.CSIPlugin(nil, v.PluginID)}
+	s := &endedClaim{snap: snap, volume: v, claim: ended[i], nodeID: nodeOf(snap, ended[i]), plugin: snap.CSIPlugin(nil, v.PluginID)}
 	s.node = snap.Node(nil, s.nodeID)
 	return s
 }
@@ -94,7 +94,7 @@ func nodeOf(snap *state.Snapshot, c *csi.Claim) string {
 }
 
 // step takes one step of the claim.
-func (a *attempt) step(ctx context.Context, s *stand) error {
+func (a *attempt) step(ctx context.Context, s *endedClaim) error {
 	switch s.claim.State {
 	case csi.ClaimUnpublishing:
 		if s.volume.PastClaims[a.alloc] == nil {
@@ -117,7 +117,7 @@ type change struct {
 }
 
 // write writes a log entry.
-func (a *attempt) write(ctx context.Context, s *stand, c change) error {
+func (a *attempt) write(ctx context.Context, s *endedClaim, c change) error {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
 	index, err := a.cfg.Raft.Apply(ctx, message.CSIVolumeClaimRequestType, &message.CSIVolumeClaimRequest{
@@ -135,7 +135,7 @@ func (a *attempt) write(ctx context.Context, s *stand, c change) error {
 }
 
 // waits records why the next step has not been done, if the text is new. It returns an error with the text.
-func (a *attempt) waits(ctx context.Context, s *stand, reason error) error {
+func (a *attempt) waits(ctx context.Context, s *endedClaim, reason error) error {
 	text := a.printable(ctx, s, reason)
 	if now := a.read(); now != nil && now.claim.Waits != text && now.volume.PastClaims[a.alloc] != nil {
 		a.cfg.Log.Warn("claim of a CSI volume waits", "namespace", a.key.namespace, "volume", a.key.id, "alloc", a.alloc,
@@ -148,7 +148,7 @@ func (a *attempt) waits(ctx context.Context, s *stand, reason error) error {
 }
 
 // externalNode returns the ID of the node in the storage system, or "" if it is not known any more.
-func (s *stand) externalNode() string {
+func (s *endedClaim) externalNode() string {
 	id := s.claim.ExternalNodeID
 	for _, claims := range []map[string]*csi.Claim{s.volume.ReadClaims, s.volume.WriteClaims} {
 		for _, c := range claims {

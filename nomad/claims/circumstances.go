@@ -15,7 +15,7 @@ type circumstances struct {
 }
 
 // circumstancesOf returns the circumstances of a claim. p is nil if the plugin does not exist.
-func circumstancesOf(s *sight, p *csi.Plugin, c *csi.Claim) (out circumstances) {
+func circumstancesOf(s *volumeView, p *csi.Plugin, c *csi.Claim) (out circumstances) {
 	out.state = c.State
 	if n := s.snap.Node(s.ws, nodeOf(s.snap, c)); n != nil {
 		out.status = n.Status

@@ -12,12 +12,14 @@
 //	                   is down or does not exist, and for the claims of old servers without modes, whose nodes do it.
 //	controller-detach  The controller plugin detaches the volume from the node (CSI.ControllerDetachVolume). This step is
 //	                   skipped if the plugin needs no controller or cannot attach, and if another claim needs the
-//	                   attachment: one of the same node that is not detached from the node yet. That one does it later.
+//	                   attachment: one of the same node that is not detached from the node yet. That one does it later. It may
+//	                   be a claim on another record of the same volume of the storage system.
 //	ready-to-free      The claim is removed from the volume by the same log entry. Evaluations that wait for it are retried.
 //
 // What a step can wait for, as it is stored in Claim.Waits, and what ends the wait:
 //
 //	the node is not connected to a server        it connects, or it is down: heartbeats decide that
+//	a node that is down stops the allocation       stop_on_client_after and the time to stop have passed
 //	the plugin does not run on the node          its job runs there again; or the node is down
 //	the controller has no healthy instance       its job runs again
 //	a plugin returns an error, or does not answer  it succeeds: the step is repeated

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/state/csitest"
 )
 
 var arrow = regexp.MustCompile(`^([a-z-]+) ──([a-z-]+)──▶ ([a-z-]+)`)
@@ -91,6 +92,25 @@ func TestSteps(t *testing.T) {
 		"another of the node":     {edit: []func(*world){mounted, func(w *world) { w.claim("v", "b", "n1") }}, calls: []string{unmount}},
 		"another to be stopped":   {edit: []func(*world){mounted, func(w *world) { w.claim("v", "b", "n1"); stop(w, "b") }}, calls: []string{unmount}},
 		"another of another node": {edit: []func(*world){mounted, func(w *world) { w.claim("v", "b", "n2") }}, calls: []string{unmount, detach}},
+		"another record of the same volume": {edit: []func(*world){mounted, func(w *world) { again(w); w.claim("again", "b", "n1") }},
+			calls: []string{unmount}},
+		"another record, on another node": {edit: []func(*world){mounted, func(w *world) { again(w); w.claim("again", "b", "n2") }},
+			calls: []string{unmount, detach}},
+		"another record, not mounted any more": {edit: []func(*world){mounted, func(w *world) {
+			again(w)
+			w.claim("again", "b", "n1")
+			for _, s := range []csi.ClaimState{csi.ClaimUnpublishing, csi.ClaimNodeDetached, csi.ClaimReadyToFree} {
+				w.Must(w.t, message.CSIVolumeClaimRequestType, &message.CSIVolumeClaimRequest{VolumeID: "again", AllocationID: "b", State: s,
+					Claim: csi.ClaimWrite, WriteRequest: message.WriteRequest{Namespace: "default"}})
+			}
+		}}, calls: []string{unmount, detach}},
+		"the job of the plugin was purged and runs again": {edit: []func(*world){mounted, func(w *world) {
+			w.purgePlugin()
+			n := *w.Snapshot().Node(nil, "n2")
+			job := csitest.Place(&n, "ebs", csi.PluginMonolith)[0] // its controller has not reported yet
+			w.Must(w.t, job.Type, job.Body)
+			w.plugins.set(failing("detach", `failed to find instances of controller plugin "ebs"`))
+		}}, calls: []string{unmount, detach}, state: csi.ClaimNodeDetached, waits: `no controller of plugin "ebs" is healthy`},
 		"both of the node": {edit: []func(*world){mounted, func(w *world) { w.claim("v", "b", "n1"); w.end("b") }},
 			calls: []string{unmount, "unmount v of b on n1", detach}},
 		"another of the node stays mounted": {edit: []func(*world){func(w *world) { w.claim("v", "0", "n1"); w.end("0") }, mounted,
@@ -155,6 +175,13 @@ func TestSteps(t *testing.T) {
 			})
 		})
 	}
+}
+
+// again registers the storage of the volume v as another volume.
+func again(w *world) {
+	w.Must(w.t, message.CSIVolumeRegisterRequestType, &message.CSIVolumeRegisterRequest{Volumes: []*csi.Volume{{ID: "again",
+		Namespace: "default", PluginID: "ebs", ExternalID: "ext-v", RequestedCapabilities: []*csi.Capability{
+			{AccessMode: nomad.VolumeMultiNodeMultiWriter, AttachmentMode: nomad.VolumeAttachFilesystem}}}}})
 }
 
 func lostA(w *world) { w.client("a", nomad.AllocClientStatusLost) }

@@ -24,8 +24,9 @@ const (
 var errSealed = errors.New("the secrets of the volume cannot be opened")
 
 // detachController lets the controller detach the volume from the node, and frees the claim. The lock of the volume is held
-// from the decision to the log entry. So a claim that another allocation takes meanwhile is attached after the detachment.
-func (a *attempt) detachController(ctx context.Context, s *stand) error {
+// from the decision to the log entry. So a claim that another allocation takes meanwhile is attached after the detachment, also
+// one on another record of the same volume of the storage system.
+func (a *attempt) detachController(ctx context.Context, s *endedClaim) error {
 	limited, cancel := context.WithTimeout(ctx, lockWithin)
 	defer cancel()
 	unlock, err := a.cfg.Plugins.Lock(limited, a.key.namespace, a.key.id)
@@ -33,6 +34,11 @@ func (a *attempt) detachController(ctx context.Context, s *stand) error {
 		return err
 	}
 	defer unlock()
+	unlockRemote, err := a.cfg.Plugins.Lock(limited, "", s.volume.RemoteKey())
+	if err != nil {
+		return err
+	}
+	defer unlockRemote()
 	if s = a.read(); s == nil {
 		return nil
 	}
@@ -49,7 +55,7 @@ func (a *attempt) detachController(ctx context.Context, s *stand) error {
 }
 
 // needsController reports whether the controller must detach the volume from the node.
-func (a *attempt) needsController(s *stand) (bool, error) {
+func (a *attempt) needsController(s *endedClaim) (bool, error) {
 	switch {
 	case s.plugin == nil && !a.pluginless:
 		return false, s.pluginWaits()
@@ -57,7 +63,7 @@ func (a *attempt) needsController(s *stand) (bool, error) {
 		a.cfg.Log.Warn("the plugin of a CSI volume does not exist: the claim is released, and the volume may stay attached",
 			"namespace", a.key.namespace, "volume", a.key.id, "plugin", s.volume.PluginID, "node", s.nodeID, "alloc", a.alloc)
 		return false, nil
-	case !s.plugin.ControllerRequired || !mayAttach(s.plugin) || s.shared():
+	case !s.plugin.Attaches() || s.shared():
 		return false, nil
 	case s.externalNode() == "":
 		a.cfg.Log.Warn("the ID of a node in the storage system is not known: the claim is released, and the volume may stay attached",
@@ -67,27 +73,27 @@ func (a *attempt) needsController(s *stand) (bool, error) {
 	return true, nil
 }
 
-// mayAttach reports whether a controller of the plugin can attach volumes, or whether that is unknown.
-func mayAttach(p *csi.Plugin) bool {
-	known := false
-	for _, c := range p.Controllers {
-		if c == nil || c.ControllerInfo == nil {
-			continue
-		}
-		if known = true; c.ControllerInfo.SupportsAttachDetach {
+// shared reports whether the volume must stay attached for another claim of the node: one whose volume may be mounted there.
+// The claim may be on another record of the same volume of the storage system.
+func (s *endedClaim) shared() bool {
+	if s.mounted(s.volume) {
+		return true
+	}
+	for other := range s.snap.CSIDuplicates(s.volume) {
+		if s.mounted(other) {
 			return true
 		}
 	}
-	return !known
+	return false
 }
 
-// shared reports whether the volume must stay attached for another claim of the node: one whose volume may be mounted there.
-func (s *stand) shared() bool {
-	for _, claims := range []map[string]*csi.Claim{s.volume.ReadClaims, s.volume.WriteClaims} {
+// mounted reports whether a volume may be mounted on the node for another claim.
+func (s *endedClaim) mounted(v *csi.Volume) bool {
+	for _, claims := range []map[string]*csi.Claim{v.ReadClaims, v.WriteClaims} {
 		for alloc := range claims {
-			c := s.volume.ClaimOf(alloc)
-			mounted := c.State == csi.ClaimTaken || c.State == csi.ClaimUnpublishing
-			if alloc != s.claim.AllocationID && mounted && nodeOf(s.snap, c) == s.nodeID {
+			c := v.ClaimOf(alloc)
+			other := v != s.volume || alloc != s.claim.AllocationID
+			if other && (c.State == csi.ClaimTaken || c.State == csi.ClaimUnpublishing) && nodeOf(s.snap, c) == s.nodeID {
 				return true
 			}
 		}
@@ -96,7 +102,7 @@ func (s *stand) shared() bool {
 }
 
 // callController calls the controller.
-func (a *attempt) callController(ctx context.Context, s *stand) error {
+func (a *attempt) callController(ctx context.Context, s *endedClaim) error {
 	secrets, err := a.open(ctx, s.volume)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errSealed, err)
@@ -123,7 +129,7 @@ func (a *attempt) open(ctx context.Context, v *csi.Volume) (csi.Secrets, error) 
 }
 
 // pluginWaits returns what a step waits for whose plugin does not exist.
-func (s *stand) pluginWaits() error {
+func (s *endedClaim) pluginWaits() error {
 	return fmt.Errorf("plugin %q does not exist any more: run its job again, so that the volume is unmounted and detached from node %s; "+
 		"otherwise the claim is released without it after a while (server.csi_volume_claim_gc_threshold)",
 		s.volume.PluginID, short(s.nodeID))
@@ -131,7 +137,7 @@ func (s *stand) pluginWaits() error {
 
 // printable returns the text of a wait with limited length, without secrets and mount flags: a plugin may repeat those of an
 // earlier call. If the secrets cannot be opened, the text of the plugin is left out.
-func (a *attempt) printable(ctx context.Context, s *stand, reason error) string {
+func (a *attempt) printable(ctx context.Context, s *endedClaim, reason error) string {
 	text := reason.Error()
 	secrets, err := a.open(ctx, s.volume)
 	if err != nil && !errors.Is(reason, errSealed) {

@@ -1,10 +1,12 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
@@ -13,8 +15,11 @@ import (
 )
 
 // detachNode lets the node unmount the volume of the allocation.
-func (a *attempt) detachNode(ctx context.Context, s *stand) error {
-	if s.nodeLost() || s.claim.AccessMode == "" && s.claim.AttachmentMode == "" {
+func (a *attempt) detachNode(ctx context.Context, s *endedClaim) error {
+	switch {
+	case s.nodeLost():
+		return s.stopping()
+	case s.claim.AccessMode == "" && s.claim.AttachmentMode == "":
 		return nil
 	}
 	req := &message.ClientCSINodeDetachVolumeRequest{PluginID: s.volume.PluginID, VolumeID: s.volume.ID, VolumeNamespace: s.volume.Namespace,
@@ -25,8 +30,11 @@ func (a *attempt) detachNode(ctx context.Context, s *stand) error {
 		return nil
 	}
 	now := a.read()
-	if now == nil || now.nodeLost() { // meanwhile
+	switch {
+	case now == nil:
 		return nil
+	case now.nodeLost(): // meanwhile
+		return now.stopping()
 	}
 	if a.pluginless && now.plugin == nil {
 		a.cfg.Log.Warn("the plugin of a CSI volume does not exist: the claim is released, and the volume may stay mounted",
@@ -37,7 +45,23 @@ func (a *attempt) detachNode(ctx context.Context, s *stand) error {
 }
 
 // nodeLost reports whether the node is down or does not exist. One that is disconnected may run the allocation.
-func (s *stand) nodeLost() bool { return s.node == nil || s.node.Status == nomad.NodeStatusDown }
+func (s *endedClaim) nodeLost() bool { return s.node == nil || s.node.Status == nomad.NodeStatusDown }
+
+// stopping returns what the release waits for while the client of a node that is down may still run the allocation, and stops it
+// by itself: its group has stop_on_client_after. It returns nil otherwise.
+func (s *endedClaim) stopping() error {
+	alloc := s.snap.Alloc(nil, s.claim.AllocationID)
+	if s.node == nil || alloc == nil || alloc.Job == nil || alloc.ClientStatus != nomad.AllocClientStatusLost {
+		return nil
+	}
+	within := alloc.Job.TaskGroup(alloc.TaskGroup).StopTime()
+	until := time.Unix(0, cmp.Or(s.claim.Since, alloc.ModifyTime)).Add(within)
+	if within == 0 || !time.Now().Before(until) {
+		return nil
+	}
+	return fmt.Errorf("node %s is down, and its client may take until %s to stop the allocation (stop_on_client_after): the volume is released then",
+		short(s.nodeID), until.UTC().Format(time.RFC3339))
+}
 
 // isNotFound reports whether a plugin does not have the volume any more. The error of gRPC is text on the way here.
 func isNotFound(err error) bool { return strings.Contains(err.Error(), "code = NotFound") }
@@ -48,7 +72,7 @@ func isUnreachable(err error) bool {
 }
 
 // nodeWaits returns what the node step waits for after an error.
-func (s *stand) nodeWaits(err error) error {
+func (s *endedClaim) nodeWaits(err error) error {
 	node, plugin := short(s.nodeID), s.volume.PluginID
 	if isUnreachable(err) {
 		return fmt.Errorf("node %s is %s and not connected to a server: the volume is unmounted when its agent is connected, "+

@@ -126,7 +126,7 @@ func (r *run) look(snap *state.Snapshot, ws memdb.WatchSet, now time.Time) {
 		if r.volumes[key] == nil {
 			r.volumes[key] = &volume{claims: map[string]*claim{}, index: v.ModifyIndex}
 		}
-		r.volumes[key].update(&sight{snap, ws, v, now}, snap.EndedCSIClaims(v))
+		r.volumes[key].update(&volumeView{snap, ws, v, now}, snap.EndedCSIClaims(v))
 	}
 	maps.DeleteFunc(r.volumes, func(key volumeKey, v *volume) bool { return !found[key] && v.begun.IsZero() })
 }
@@ -143,8 +143,8 @@ func anyEnded(snap *state.Snapshot, ws memdb.WatchSet, v *csi.Volume) bool {
 	return ended
 }
 
-// sight is a volume in a snapshot.
-type sight struct {
+// volumeView is a volume in a snapshot.
+type volumeView struct {
 	snap *state.Snapshot
 	ws   memdb.WatchSet
 	csi  *csi.Volume
@@ -152,7 +152,7 @@ type sight struct {
 }
 
 // update compares the volume with the state.
-func (v *volume) update(s *sight, ended []*csi.Claim) {
+func (v *volume) update(s *volumeView, ended []*csi.Claim) {
 	plugin := s.snap.CSIPlugin(s.ws, s.csi.PluginID)
 	switch {
 	case plugin != nil:

@@ -15,6 +15,21 @@ func (v *Volume) Shown(p *Plugin) *Volume {
 	return &out
 }
 
+// Attaches reports whether a controller of the plugin attaches volumes to nodes. It is also true while that is unknown, because
+// none of the expected controllers has reported. A call of the controller then fails until one does.
+func (p *Plugin) Attaches() bool {
+	known := false
+	for _, c := range p.Controllers {
+		if c == nil || c.ControllerInfo == nil {
+			continue
+		}
+		if known = true; p.ControllerRequired && c.ControllerInfo.SupportsAttachDetach {
+			return true
+		}
+	}
+	return !known && (p.ControllerRequired || p.ControllersExpected > 0)
+}
+
 // Schedulable reports whether volumes of the plugin can be mounted: it has a healthy node instance, and a healthy controller
 // if it needs one.
 func (p *Plugin) Schedulable() bool {

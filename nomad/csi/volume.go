@@ -141,6 +141,15 @@ func (v *Volume) RemoteID() string {
 	return v.ID
 }
 
+// Duplicates reports whether another record is of the same volume of the storage system, as those that several namespaces share.
+func (v *Volume) Duplicates(other *Volume) bool {
+	return v.PluginID == other.PluginID && v.RemoteID() == other.RemoteID() && (v.Namespace != other.Namespace || v.ID != other.ID)
+}
+
+// RemoteKey returns the ID of the lock of the volume in the storage system. Its namespace is empty. Whoever needs the lock of the
+// record too takes that one first.
+func (v *Volume) RemoteKey() string { return "external " + v.PluginID + "/" + v.RemoteID() }
+
 // Redacted returns a copy for readers: without secrets, and with MountFlags replaced, which may contain passwords.
 func (v *Volume) Redacted() *Volume {
 	out := *v

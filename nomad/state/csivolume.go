@@ -50,6 +50,17 @@ func (s *Snapshot) CSIVolumesByPlugin(ws memdb.WatchSet, plugin string) iter.Seq
 	return csiVolumes.By(s.tx, ws, "plugin_id", table.KeyOf(plugin))
 }
 
+// CSIDuplicates returns the other records of the same volume of the storage system.
+func (s *Snapshot) CSIDuplicates(v *csi.Volume) iter.Seq[*csi.Volume] {
+	return func(yield func(*csi.Volume) bool) {
+		for other := range s.CSIVolumesByPlugin(nil, v.PluginID) {
+			if v.Duplicates(other) && !yield(other) {
+				return
+			}
+		}
+	}
+}
+
 // CSIVolumesByKey returns the volumes whose secrets the root key encrypts.
 func (s *Snapshot) CSIVolumesByKey(ws memdb.WatchSet, key string) iter.Seq[*csi.Volume] {
 	return csiVolumes.By(s.tx, ws, "key_id", table.KeyOf(key))

@@ -34,6 +34,11 @@ func (s *Service) Claim(ctx context.Context, c *rpc.Call, req *message.CSIVolume
 	if v == nil {
 		return nil, fmt.Errorf("%w: %s", csi.ErrVolumeNotFound, req.VolumeID)
 	}
+	unlockRemote, err := s.lock(ctx, "", v.RemoteKey())
+	if err != nil {
+		return nil, err
+	}
+	defer unlockRemote()
 	entry := &message.CSIVolumeClaimRequest{VolumeID: v.ID, AllocationID: a.ID, NodeID: a.NodeID,
 		ExternalNodeID: externalNode(snap, v, a.NodeID),
 		Claim:          req.Claim, AccessMode: req.AccessMode, AttachmentMode: req.AttachmentMode, State: csi.ClaimTaken, Timestamp: s.UnixNow(),
@@ -113,8 +118,11 @@ func (s *Service) attach(ctx context.Context, claim *message.CSIVolumeClaimReque
 	shown := snap.ShownCSIVolume(nil, v)
 	shown.Secrets, shown.Sealed = secrets, nil
 	shown.ReadClaims, shown.WriteClaims, shown.PastClaims = nil, nil, nil
-	if !p.ControllerRequired || !able(p, func(c *nomad.CSIControllerInfo) bool { return c.SupportsAttachDetach }) {
+	switch {
+	case !p.Attaches():
 		return shown, nil, nil
+	case p.ControllersHealthy == 0:
+		return nil, nil, fmt.Errorf("controller publish: %w: no controller of plugin %q is healthy", csi.ErrRetryable, p.ID)
 	}
 	req := &message.ClientCSIControllerAttachVolumeRequest{VolumeID: v.RemoteID(), ClientCSINodeID: claim.ExternalNodeID,
 		AttachmentMode: claim.AttachmentMode, AccessMode: claim.AccessMode, ReadOnly: claim.Claim == csi.ClaimRead, Secrets: secrets,

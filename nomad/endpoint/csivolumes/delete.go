@@ -62,7 +62,12 @@ func (s *Service) remove(ctx context.Context, namespace, id string, secrets csi.
 	if v == nil {
 		return 0, fmt.Errorf("%w: %s", csi.ErrVolumeNotFound, id)
 	}
-	if err := s.removable(snap, v); err != nil {
+	unlockRemote, err := s.lock(ctx, "", v.RemoteKey())
+	if err != nil {
+		return 0, err
+	}
+	defer unlockRemote()
+	if err := s.removable(s.Snapshot(), v); err != nil {
 		return 0, err
 	}
 	stored, err := s.cfg.Secrets.Of(ctx, v)
@@ -83,7 +88,8 @@ func (s *Service) remove(ctx context.Context, namespace, id string, secrets csi.
 	return index, nil
 }
 
-// removable returns an error unless the plugin of a volume can delete it, and nothing uses it.
+// removable returns an error unless the plugin of a volume can delete it, and nothing uses it. Another record of the same volume of
+// the storage system may be in any namespace, so the error does not name it.
 func (s *Service) removable(snap *state.Snapshot, v *csi.Volume) error {
 	for a := range snap.CSIVolumeUsers(nil, v.Namespace, v.ID) {
 		if v.ClaimOf(a.ID) == nil {
@@ -98,6 +104,10 @@ func (s *Service) removable(snap *state.Snapshot, v *csi.Volume) error {
 		return inUse(snap, v)
 	case !able(p, func(c *nomad.CSIControllerInfo) bool { return c.SupportsCreateDelete }):
 		return errors.New("plugin does not support deleting volumes")
+	}
+	for range snap.CSIDuplicates(v) {
+		return fmt.Errorf("%w: %s: another volume, maybe of another namespace, is registered with the same external ID %q: remove the other "+
+			"record first, or only this one with %s", csi.ErrVolumeInUse, v.ID, v.RemoteID(), command("volume deregister", v.Namespace, v.ID))
 	}
 	return nil
 }

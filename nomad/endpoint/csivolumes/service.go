@@ -8,7 +8,8 @@
 //	Unpublish: log entry that the claim has ended ─▶ package claims releases it
 //
 // The lock is that of the volume in package csicall: operations on one volume never overlap, and those on different volumes
-// never wait for each other. Controller plugins do the work in the storage system. What they return is checked before it is
+// never wait for each other. Several records may be of one volume of the storage system. Delete and Claim also take its lock
+// (csi.Volume.RemoteKey), and Delete refuses it while another record exists. Controller plugins do the work in the storage system. What they return is checked before it is
 // stored, and they may be called again for what is already done.
 //
 // If the entry of a created or deleted volume fails, the storage system and the state differ. The error then names the external

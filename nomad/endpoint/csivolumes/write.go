@@ -167,16 +167,14 @@ func cleanAnswer(v *csi.Volume) error {
 // storeCreated registers a volume that its plugin has created, unless the plugin returned one that is registered already. Two
 // requests with the same name get the same volume: the lock of its external ID lets only one register it.
 func (s *Service) storeCreated(ctx context.Context, v *csi.Volume) (uint64, error) {
-	unlock, err := s.lock(ctx, "", "external "+v.PluginID+"/"+v.ExternalID)
+	unlock, err := s.lock(ctx, "", v.RemoteKey())
 	if err != nil {
 		return 0, unregistered(v, err)
 	}
 	defer unlock()
-	for other := range s.Snapshot().CSIVolumesByPlugin(nil, v.PluginID) {
-		if other.RemoteID() == v.ExternalID {
-			return 0, fmt.Errorf("controller create volume: plugin %q returned the external volume %q for the name %q, which is registered as "+
-				"another volume: use another name", v.PluginID, v.ExternalID, v.Name)
-		}
+	for range s.Snapshot().CSIDuplicates(v) {
+		return 0, fmt.Errorf("controller create volume: plugin %q returned the external volume %q for the name %q, which is registered as "+
+			"another volume: use another name", v.PluginID, v.ExternalID, v.Name)
 	}
 	index, err := s.seal(ctx, v)
 	if err != nil {

@@ -74,7 +74,7 @@ func (g *generic) classifyLost(a *nomad.Allocation, tg *nomad.TaskGroup) (member
 		g.out.stop(a, NodeLost, nomad.AllocClientStatusLost)
 		return member{}, false
 	}
-	if wait := stopTime(tg); wait > 0 {
+	if wait := tg.StopTime(); wait > 0 {
 		g.out.desired(tg.Name).Stop++
 		g.out.stop(a, NodeLost, nomad.AllocClientStatusLost)
 		g.stopping = append(g.stopping, later{alloc: a, at: g.req.Now.Add(wait)})
@@ -201,26 +201,10 @@ func strategyOf(tg *nomad.TaskGroup) string {
 	return tg.Disconnect.Reconcile
 }
 
-// leastStopTime is the minimum time that a client gets to stop the tasks of an allocation.
-const leastStopTime = 5 * time.Second
-
-// stopTime returns how long after its loss a client has certainly stopped an allocation by itself. It is zero without
-// stop_on_client_after.
-func stopTime(tg *nomad.TaskGroup) time.Duration {
-	if tg.Disconnect == nil || tg.Disconnect.StopOnClientAfter == nil {
-		return 0
-	}
-	kill := leastStopTime
-	for _, t := range tg.Tasks {
-		kill = max(kill, t.KillTimeout)
-	}
-	return *tg.Disconnect.StopOnClientAfter + kill
-}
-
 // stopsUntil returns until when the client of a lost allocation may be stopping it. It is zero for other allocations, and
 // for one whose client returned and reported its end.
 func stopsUntil(a *nomad.Allocation, tg *nomad.TaskGroup) time.Time {
-	wait := stopTime(tg)
+	wait := tg.StopTime()
 	switch {
 	case wait == 0, a.DesiredDescription != NodeLost, a.NextAllocation != "":
 		return time.Time{}
