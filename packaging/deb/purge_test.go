@@ -18,6 +18,10 @@ echo kept >/var/kept/file
 echo state >/var/real/nomad/state
 `
 
+// shareCSI mounts the directory of CSI volumes as an agent does.
+const shareCSI = "mkdir -p /var/lib/nomad/client/csi; mount --bind /var/lib/nomad/client/csi /var/lib/nomad/client/csi; " +
+	"mount --make-shared /var/lib/nomad/client/csi"
+
 // A purge removes no file of a file system that is mounted below the state of the client, and does not fail
 // where the state is a mountpoint. The script runs in a mount namespace.
 func TestPurgeAndMounts(t *testing.T) {
@@ -39,6 +43,11 @@ func TestPurgeAndMounts(t *testing.T) {
 			"keeps /var/lib/nomad: tasks"},
 		{"mount below a link", "ln -s real /var/lib; mkdir /var/real/nomad/m; mount --bind /var/kept /var/real/nomad/m",
 			"[ -e /var/kept/file ]", "keeps /var/lib/nomad: tasks"},
+		{"CSI without volumes", "mv /var/real /var/lib; " + shareCSI, "[ ! -e /var/lib/nomad ]", "removes /var/lib/nomad"},
+		{"CSI with a volume", "mv /var/real /var/lib; " + shareCSI + "; mkdir /var/lib/nomad/client/csi/v; mount --bind /var/kept /var/lib/nomad/client/csi/v",
+			"[ -e /var/kept/file ]", "keeps /var/lib/nomad: tasks"},
+		{"CSI beside a task", "mv /var/real /var/lib; " + shareCSI + "; mkdir /var/lib/nomad/m; mount --bind /var/kept /var/lib/nomad/m",
+			"[ -e /var/kept/file ] && mountpoint -q /var/lib/nomad/client/csi", "keeps /var/lib/nomad: tasks"},
 		{"mountpoint", "mkdir -p /var/lib/nomad; mount -t tmpfs state /var/lib/nomad; touch /var/lib/nomad/state",
 			"[ ! -e /var/lib/nomad/state ]", "keeps the mountpoint /var/lib/nomad"},
 	} {
