@@ -129,7 +129,8 @@ func (a *attempt) write(ctx context.Context, s *endedClaim, c change) error {
 		return fmt.Errorf("record that the claim of allocation %s on volume %q is %s: %w", a.alloc, a.key.id, c.state, err)
 	}
 	if c.state == csi.ClaimReadyToFree {
-		a.cfg.Log.Debug("released claim of a CSI volume", "namespace", a.key.namespace, "volume", a.key.id, "alloc", a.alloc, "node", s.nodeID)
+		a.cfg.Log.Debug("released claim of a CSI volume", "namespace", a.key.namespace, "volume", a.key.id, "alloc", a.alloc,
+			"node", s.nodeID)
 	}
 	return nil
 }

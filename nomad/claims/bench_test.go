@@ -27,9 +27,9 @@ func BenchmarkLook(b *testing.B) {
 	job := l.Job(b, nomad.JobTypeService, 1)
 	for i := range 10_000 {
 		id := fmt.Sprintf("v-%d", i)
-		l.Must(b, message.CSIVolumeRegisterRequestType, &message.CSIVolumeRegisterRequest{Volumes: []*csi.Volume{{ID: id, Namespace: "default",
-			PluginID: "ebs", RequestedCapabilities: []*csi.Capability{{AccessMode: nomad.VolumeSingleNodeWriter,
-				AttachmentMode: nomad.VolumeAttachFilesystem}}}}})
+		v := &csi.Volume{ID: id, Namespace: "default", PluginID: "ebs", RequestedCapabilities: []*csi.Capability{
+			{AccessMode: nomad.VolumeSingleNodeWriter, AttachmentMode: nomad.VolumeAttachFilesystem}}}
+		l.Must(b, message.CSIVolumeRegisterRequestType, &message.CSIVolumeRegisterRequest{Volumes: []*csi.Volume{v}})
 		l.Must(b, message.CSIVolumeClaimRequestType, &message.CSIVolumeClaimRequest{VolumeID: id, AllocationID: l.Alloc(b, job, &n).ID,
 			NodeID: n.ID, Claim: csi.ClaimWrite, WriteRequest: message.WriteRequest{Namespace: "default"}})
 	}

@@ -31,7 +31,8 @@
 //
 // A failed step is repeated after a delay of 1 s to 1 min, or a second after something has changed that it depends on. It
 // delays no other volume: an attempt that takes long does not count for the limit of attempts at once, and each claim has its
-// own delay. Calls of one volume never overlap.
+// own delay. A volume has one attempt at a time. During the controller step it holds the lock of the volume in package csicall,
+// so that the volume is not attached for the next claim meanwhile.
 //
 // The Watcher runs on the leader only, and keeps nothing but delays in memory: state has all claims. One goroutine, Run, waits
 // for changes of volumes, allocations, nodes and plugins. Each attempt has a goroutine of its own. The package places nothing,

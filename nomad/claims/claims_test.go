@@ -51,6 +51,9 @@ func TestDrawing(t *testing.T) {
 	}
 }
 
+// edits change a world.
+type edits []func(w *world)
+
 const (
 	unmount = "unmount v of a on n1"
 	detach  = "detach v from external-n1"
@@ -63,40 +66,44 @@ func TestSteps(t *testing.T) {
 		w.plugins.set(func(context.Context, string) error { return apierror.ErrNoNodeConn })
 	}
 	for name, c := range map[string]struct {
-		edit  []func(w *world)
+		edit  edits
 		calls []string
 		state csi.ClaimState // if it is not freed
 		waits string         // "" if it is freed
 		kept  bool           // the claim is not released at all
 	}{
-		"ended":           {edit: []func(*world){mounted}, calls: []string{unmount, detach}},
-		"failed":          {edit: []func(*world){func(w *world) { w.client("a", nomad.AllocClientStatusFailed) }}, calls: []string{unmount, detach}},
-		"running":         {kept: true},
-		"to be stopped":   {edit: []func(*world){stopA}, kept: true},
-		"unknown":         {edit: []func(*world){func(w *world) { w.client("a", nomad.AllocClientStatusUnknown) }}, kept: true},
-		"lost, down":      {edit: []func(*world){lostA, nodeIs(nomad.NodeStatusDown)}, calls: []string{detach}},
-		"ended, gone":     {edit: []func(*world){mounted, removeNode}, calls: []string{detach}},
-		"unknown, down":   {edit: []func(*world){func(w *world) { w.client("a", nomad.AllocClientStatusUnknown) }, nodeIs(nomad.NodeStatusDown)}, kept: true},
-		"lost, but ready": {edit: []func(*world){lostA}, calls: []string{unmount, detach}},
-		"disconnected": {edit: []func(*world){lostA, nodeIs(nomad.NodeStatusDisconnected), notConnected}, calls: []string{unmount},
+		"ended":         {edit: edits{mounted}, calls: []string{unmount, detach}},
+		"failed":        {edit: edits{func(w *world) { w.client("a", nomad.AllocClientStatusFailed) }}, calls: []string{unmount, detach}},
+		"running":       {kept: true},
+		"to be stopped": {edit: edits{stopA}, kept: true},
+		"unknown":       {edit: edits{func(w *world) { w.client("a", nomad.AllocClientStatusUnknown) }}, kept: true},
+		"lost, down":    {edit: edits{lostA, nodeIs(nomad.NodeStatusDown)}, calls: []string{detach}},
+		"ended, gone":   {edit: edits{mounted, removeNode}, calls: []string{detach}},
+		"unknown, down": {edit: edits{func(w *world) { w.client("a", nomad.AllocClientStatusUnknown) }, nodeIs(nomad.NodeStatusDown)},
+			kept: true},
+		"lost, but ready": {edit: edits{lostA}, calls: []string{unmount, detach}},
+		"disconnected": {edit: edits{lostA, nodeIs(nomad.NodeStatusDisconnected), notConnected}, calls: []string{unmount},
 			state: csi.ClaimUnpublishing, waits: "node n1 is disconnected and not connected to a server"},
-		"not connected": {edit: []func(*world){mounted, notConnected}, calls: []string{unmount},
+		"not connected": {edit: edits{mounted, notConnected}, calls: []string{unmount},
 			state: csi.ClaimUnpublishing, waits: "node n1 is ready and not connected to a server"},
-		"allocation gone": {edit: []func(*world){mounted, func(w *world) {
+		"allocation gone": {edit: edits{mounted, func(w *world) {
 			w.Must(w.t, message.EvalDeleteRequestType, &message.EvalReapRequest{Allocs: []string{"a"}})
 		}}, calls: []string{unmount, detach}},
-		"no controller needed": {edit: []func(*world){mounted, needsNoController}, calls: []string{unmount}},
-		"no attachment":        {edit: []func(*world){mounted, cannotAttach}, calls: []string{unmount}},
-		"no healthy controller": {edit: []func(*world){mounted, noController}, calls: []string{unmount, detach},
-			state: csi.ClaimNodeDetached, waits: `no controller of plugin "ebs" is healthy, and the volume is attached to node n1: run its job again (nomad plugin status ebs)`},
-		"another of the node":     {edit: []func(*world){mounted, func(w *world) { w.claim("v", "b", "n1") }}, calls: []string{unmount}},
-		"another to be stopped":   {edit: []func(*world){mounted, func(w *world) { w.claim("v", "b", "n1"); stop(w, "b") }}, calls: []string{unmount}},
-		"another of another node": {edit: []func(*world){mounted, func(w *world) { w.claim("v", "b", "n2") }}, calls: []string{unmount, detach}},
-		"another record of the same volume": {edit: []func(*world){mounted, func(w *world) { again(w); w.claim("again", "b", "n1") }},
+		"no controller needed": {edit: edits{mounted, needsNoController}, calls: []string{unmount}},
+		"no attachment":        {edit: edits{mounted, cannotAttach}, calls: []string{unmount}},
+		"no healthy controller": {edit: edits{mounted, noController}, calls: []string{unmount, detach},
+			state: csi.ClaimNodeDetached,
+			waits: `no controller of plugin "ebs" is healthy, and the volume is attached to node n1: run its job again ` +
+				"(nomad plugin status ebs): failed to find"},
+		"another of the node": {edit: edits{mounted, func(w *world) { w.claim("v", "b", "n1") }}, calls: []string{unmount}},
+		"another to be stopped": {edit: edits{mounted, func(w *world) { w.claim("v", "b", "n1"); stop(w, "b") }},
 			calls: []string{unmount}},
-		"another record, on another node": {edit: []func(*world){mounted, func(w *world) { again(w); w.claim("again", "b", "n2") }},
+		"another of another node": {edit: edits{mounted, func(w *world) { w.claim("v", "b", "n2") }}, calls: []string{unmount, detach}},
+		"another record of the same volume": {edit: edits{mounted, func(w *world) { again(w); w.claim("again", "b", "n1") }},
+			calls: []string{unmount}},
+		"another record, on another node": {edit: edits{mounted, func(w *world) { again(w); w.claim("again", "b", "n2") }},
 			calls: []string{unmount, detach}},
-		"another record, not mounted any more": {edit: []func(*world){mounted, func(w *world) {
+		"another record, not mounted any more": {edit: edits{mounted, func(w *world) {
 			again(w)
 			w.claim("again", "b", "n1")
 			for _, s := range []csi.ClaimState{csi.ClaimUnpublishing, csi.ClaimNodeDetached, csi.ClaimReadyToFree} {
@@ -104,51 +111,54 @@ func TestSteps(t *testing.T) {
 					Claim: csi.ClaimWrite, WriteRequest: message.WriteRequest{Namespace: "default"}})
 			}
 		}}, calls: []string{unmount, detach}},
-		"the job of the plugin was purged and runs again": {edit: []func(*world){mounted, func(w *world) {
+		"the job of the plugin was purged and runs again": {edit: edits{mounted, func(w *world) {
 			w.purgePlugin()
 			n := *w.Snapshot().Node(nil, "n2")
 			job := csitest.Place(&n, "ebs", csi.PluginMonolith)[0] // its controller has not reported yet
 			w.Must(w.t, job.Type, job.Body)
 			w.plugins.set(failing("detach", `failed to find instances of controller plugin "ebs"`))
 		}}, calls: []string{unmount, detach}, state: csi.ClaimNodeDetached, waits: `no controller of plugin "ebs" is healthy`},
-		"both of the node": {edit: []func(*world){mounted, func(w *world) { w.claim("v", "b", "n1"); w.end("b") }},
+		"both of the node": {edit: edits{mounted, func(w *world) { w.claim("v", "b", "n1"); w.end("b") }},
 			calls: []string{unmount, "unmount v of b on n1", detach}},
-		"another of the node stays mounted": {edit: []func(*world){func(w *world) { w.claim("v", "0", "n1"); w.end("0") }, mounted,
-			func(w *world) { w.plugins.set(failing("unmount v of 0", "device is busy")) }}, calls: []string{"unmount v of 0 on n1", unmount}},
-		"no controller at all": {edit: []func(*world){mounted, func(w *world) {
+		"another of the node stays mounted": {edit: edits{func(w *world) { w.claim("v", "0", "n1"); w.end("0") }, mounted,
+			func(w *world) { w.plugins.set(failing("unmount v of 0", "device is busy")) }},
+			calls: []string{"unmount v of 0 on n1", unmount}},
+		"no controller at all": {edit: edits{mounted, func(w *world) {
 			noController(w)
 			for _, n := range []string{"n1", "n2", "n3"} {
 				w.withoutPlugin(n)
 			}
 		}}, calls: []string{unmount, detach}, state: csi.ClaimNodeDetached, waits: `no controller of plugin "ebs" is healthy`},
-		"not mounted, not attached": {edit: []func(*world){mounted, func(w *world) {
+		"not mounted, not attached": {edit: edits{mounted, func(w *world) {
 			w.plugins.set(failing("", "rpc error: code = NotFound desc = no such volume"))
 		}}, calls: []string{unmount, detach}},
-		"the node fails": {edit: []func(*world){mounted, func(w *world) { w.plugins.set(failing("unmount", "device is busy")) }},
+		"the node fails": {edit: edits{mounted, func(w *world) { w.plugins.set(failing("unmount", "device is busy")) }},
 			calls: []string{unmount}, state: csi.ClaimUnpublishing, waits: "unmount on node n1: device is busy"},
-		"the controller fails": {edit: []func(*world){mounted, func(w *world) { w.plugins.set(failing("detach", "storage is full")) }},
+		"the controller fails": {edit: edits{mounted, func(w *world) { w.plugins.set(failing("detach", "storage is full")) }},
 			calls: []string{unmount, detach}, state: csi.ClaimNodeDetached, waits: "detach from node n1: storage is full"},
-		"the plugin has left the node": {edit: []func(*world){mounted, func(w *world) {
+		"the plugin has left the node": {edit: edits{mounted, func(w *world) {
 			w.withoutPlugin("n1")
 			w.plugins.set(failing("unmount", "plugin ebs for type csi-node not found"))
 		}}, calls: []string{unmount}, state: csi.ClaimUnpublishing,
-			waits: `plugin "ebs" does not run on node n1, where the volume is mounted: run its job there again (nomad plugin status ebs): plugin ebs`},
-		"sealed secrets": {edit: []func(*world){mounted, func(w *world) { w.secrets.err = fmt.Errorf("no root key") }},
+			waits: `plugin "ebs" does not run on node n1, where the volume is mounted: run its job there again ` +
+				"(nomad plugin status ebs): plugin ebs for"},
+		"sealed secrets": {edit: edits{mounted, func(w *world) { w.secrets.err = fmt.Errorf("no root key") }},
 			calls: []string{unmount}, state: csi.ClaimNodeDetached, waits: "the secrets of the volume cannot be opened: no root key"},
-		"text with sealed secrets": {edit: []func(*world){mounted, func(w *world) {
+		"text with sealed secrets": {edit: edits{mounted, func(w *world) {
 			w.secrets.err = fmt.Errorf("no root key")
 			w.plugins.set(failing("unmount", "hunter2 is wrong"))
 		}}, calls: []string{unmount}, state: csi.ClaimUnpublishing,
-			waits: "a step on node n1 failed, and its error is not shown because it may contain secrets: the secrets of the volume cannot be opened: no root key"},
-		"text of a node with secrets": {edit: []func(*world){mounted, func(w *world) {
+			waits: "a step on node n1 failed, and its error is not shown because it may contain secrets: " +
+				"the secrets of the volume cannot be opened: no root key"},
+		"text of a node with secrets": {edit: edits{mounted, func(w *world) {
 			w.plugins.set(failing("unmount", "hunter2 is wrong"))
 		}}, calls: []string{unmount}, state: csi.ClaimUnpublishing, waits: "unmount on node n1: [REDACTED] is wrong"},
-		"text with secrets": {edit: []func(*world){mounted, func(w *world) {
+		"text with secrets": {edit: edits{mounted, func(w *world) {
 			w.plugins.set(failing("detach", "login with hunter2 and swordfish failed\x1b[0m"))
 		}}, calls: []string{unmount, detach}, state: csi.ClaimNodeDetached, waits: "login with [REDACTED] and [REDACTED] failed [0m"},
-		"a long text": {edit: []func(*world){mounted, func(w *world) { w.plugins.set(failing("unmount", strings.Repeat("x", 10_000))) }},
+		"a long text": {edit: edits{mounted, func(w *world) { w.plugins.set(failing("unmount", strings.Repeat("x", 10_000))) }},
 			calls: []string{unmount}, state: csi.ClaimUnpublishing, waits: "xxx..."},
-		"another build has freed it on the node": {edit: []func(*world){mounted, func(w *world) { stepTo(w, csi.ClaimNodeDetached) }},
+		"another build has freed it on the node": {edit: edits{mounted, func(w *world) { stepTo(w, csi.ClaimNodeDetached) }},
 			calls: []string{detach}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,7 +3,6 @@ package claims_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -126,7 +125,8 @@ func (n *csiNode) methods() []rpc.Method {
 			delete(n.s.mounted, n.Node.ID+r.AllocID)
 		})
 	}
-	valid := func(context.Context, *rpc.Call, *message.ClientCSIControllerValidateVolumeRequest) (*message.ClientCSIControllerValidateVolumeResponse, error) {
+	valid := func(context.Context, *rpc.Call,
+		*message.ClientCSIControllerValidateVolumeRequest) (*message.ClientCSIControllerValidateVolumeResponse, error) {
 		return &message.ClientCSIControllerValidateVolumeResponse{}, nil
 	}
 	return []rpc.Method{
@@ -403,9 +403,11 @@ func TestServers_GC(t *testing.T) {
 	g := servertest.StartACL(t, nil)
 	s, st := g.Server, newStorage()
 	n := joinCSI(t, s, s.RPCAddr(), st)
-	v := &csi.Volume{ID: "data", Namespace: "default", PluginID: "ebs", Secrets: csi.Secrets{"key": "hunter2"}, RequestedCapabilities: []*csi.Capability{
-		{AccessMode: nomad.VolumeSingleNodeWriter, AttachmentMode: nomad.VolumeAttachFilesystem}}}
-	if err := s.Apply(servertest.Context(t), message.CSIVolumeRegisterRequestType, &message.CSIVolumeRegisterRequest{Volumes: []*csi.Volume{v}}); err != nil {
+	v := &csi.Volume{ID: "data", Namespace: "default", PluginID: "ebs", Secrets: csi.Secrets{"key": "hunter2"},
+		RequestedCapabilities: []*csi.Capability{
+			{AccessMode: nomad.VolumeSingleNodeWriter, AttachmentMode: nomad.VolumeAttachFilesystem}}}
+	if err := s.Apply(servertest.Context(t), message.CSIVolumeRegisterRequestType,
+		&message.CSIVolumeRegisterRequest{Volumes: []*csi.Volume{v}}); err != nil {
 		t.Fatal(err)
 	}
 	job := writer("app")
@@ -424,8 +426,11 @@ func TestServers_GC(t *testing.T) {
 		QueryOptions: message.QueryOptions{Region: "global", Namespace: "default"}}, &out); err != nil {
 		t.Fatal(err)
 	}
-	if len(out.Volume.Releases) != 1 || !strings.Contains(out.Volume.Releases[0].Waits, "device is busy") || out.Volume.Releases[0].Command == "" {
-		t.Errorf("the releases are %+v", fmt.Sprint(out.Volume.Releases))
+	if n := len(out.Volume.Releases); n != 1 {
+		t.Fatalf("the volume has %d releases", n)
+	}
+	if r := out.Volume.Releases[0]; !strings.Contains(r.Waits, "device is busy") || r.Command == "" {
+		t.Errorf("the release is %+v", r)
 	}
 	st.set(nil)
 	servertest.Eventually(t, func() bool { return claimOf(s, a.ID) == nil })

@@ -115,8 +115,8 @@ func (a *attempt) callController(ctx context.Context, s *endedClaim) error {
 	}
 	node, plugin := short(s.nodeID), s.volume.PluginID
 	if now := a.cfg.Store().Snapshot().CSIPlugin(nil, plugin); now != nil && now.ControllersHealthy == 0 {
-		return fmt.Errorf("no controller of plugin %q is healthy, and the volume is attached to node %s: run its job again (nomad plugin status %s): %w",
-			plugin, node, plugin, err)
+		return fmt.Errorf("no controller of plugin %q is healthy, and the volume is attached to node %s: "+
+			"run its job again (nomad plugin status %s): %w", plugin, node, plugin, err)
 	}
 	return fmt.Errorf("detach from node %s: %w", node, err)
 }

@@ -22,9 +22,9 @@ func (a *attempt) detachNode(ctx context.Context, s *endedClaim) error {
 	case s.claim.AccessMode == "" && s.claim.AttachmentMode == "":
 		return nil
 	}
-	req := &message.ClientCSINodeDetachVolumeRequest{PluginID: s.volume.PluginID, VolumeID: s.volume.ID, VolumeNamespace: s.volume.Namespace,
-		AllocID: a.alloc, NodeID: s.nodeID, ExternalID: s.volume.RemoteID(), AttachmentMode: s.claim.AttachmentMode,
-		AccessMode: s.claim.AccessMode, ReadOnly: s.claim.Mode == csi.ClaimRead}
+	req := &message.ClientCSINodeDetachVolumeRequest{PluginID: s.volume.PluginID, VolumeID: s.volume.ID,
+		VolumeNamespace: s.volume.Namespace, AllocID: a.alloc, NodeID: s.nodeID, ExternalID: s.volume.RemoteID(),
+		AttachmentMode: s.claim.AttachmentMode, AccessMode: s.claim.AccessMode, ReadOnly: s.claim.Mode == csi.ClaimRead}
 	err := a.cfg.Plugins.Node(ctx, s.nodeID, "DetachVolume", req, &message.ClientCSINodeDetachVolumeResponse{})
 	if err == nil || isNotFound(err) {
 		return nil
@@ -59,8 +59,8 @@ func (s *endedClaim) stopping() error {
 	if within == 0 || !time.Now().Before(until) {
 		return nil
 	}
-	return fmt.Errorf("node %s is down, and its client may take until %s to stop the allocation (stop_on_client_after): the volume is released then",
-		short(s.nodeID), until.UTC().Format(time.RFC3339))
+	return fmt.Errorf("node %s is down, and its client may take until %s to stop the allocation (stop_on_client_after): "+
+		"the volume is released then", short(s.nodeID), until.UTC().Format(time.RFC3339))
 }
 
 // isNotFound reports whether a plugin does not have the volume any more. The error of gRPC is text on the way here.
@@ -83,8 +83,8 @@ func (s *endedClaim) nodeWaits(err error) error {
 	}
 	switch info := s.plugin.Nodes[s.nodeID]; {
 	case info == nil:
-		return fmt.Errorf("plugin %q does not run on node %s, where the volume is mounted: run its job there again (nomad plugin status %s): %w",
-			plugin, node, plugin, err)
+		return fmt.Errorf("plugin %q does not run on node %s, where the volume is mounted: "+
+			"run its job there again (nomad plugin status %s): %w", plugin, node, plugin, err)
 	case !info.Healthy:
 		return fmt.Errorf("plugin %q is unhealthy on node %s, where the volume is mounted: see its allocation %s: %w",
 			plugin, node, short(info.AllocID), err)

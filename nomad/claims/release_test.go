@@ -28,12 +28,13 @@ func TestRelease(t *testing.T) {
 		want   string // in the error
 		freed  bool
 	}{
-		"ended":             {func(w *world) { w.end("a") }, "v", "", true},
-		"being released":    {func(w *world) { stepTo(w, csi.ClaimNodeDetached) }, "v", "", true},
-		"no such volume":    {func(*world) {}, "w", "", false},
-		"running":           {func(*world) {}, "v", `allocation a has not ended, so its claim on volume "v" is not released`, false},
-		"unknown":           {func(w *world) { w.client("a", "unknown") }, "v", "allocation a has not ended", false},
-		"the plugin fails":  {func(w *world) { w.end("a"); w.plugins.set(failing("detach", "storage is full")) }, "v", "detach from node n1: storage is full", false},
+		"ended":          {func(w *world) { w.end("a") }, "v", "", true},
+		"being released": {func(w *world) { stepTo(w, csi.ClaimNodeDetached) }, "v", "", true},
+		"no such volume": {func(*world) {}, "w", "", false},
+		"running":        {func(*world) {}, "v", `allocation a has not ended, so its claim on volume "v" is not released`, false},
+		"unknown":        {func(w *world) { w.client("a", "unknown") }, "v", "allocation a has not ended", false},
+		"the plugin fails": {func(w *world) { w.end("a"); w.plugins.set(failing("detach", "storage is full")) }, "v",
+			"detach from node n1: storage is full", false},
 		"fails with secret": {func(w *world) { w.end("a"); w.plugins.set(failing("detach", "no hunter2")) }, "v", "no [REDACTED]", false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,9 +55,10 @@ func TestRetry_Change(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, change func(w *world)
 	}{
-		"the node is down":      {func(*world) {}, nodeIs(nomad.NodeStatusDown)},
-		"the node is removed":   {func(*world) {}, removeNode},
-		"the plugin is back":    {func(w *world) { w.withoutPlugin("n1") }, func(w *world) { w.plugins.set(nil); w.plugin("n1", csi.PluginMonolith) }},
+		"the node is down":    {func(*world) {}, nodeIs(nomad.NodeStatusDown)},
+		"the node is removed": {func(*world) {}, removeNode},
+		"the plugin is back": {func(w *world) { w.withoutPlugin("n1") },
+			func(w *world) { w.plugins.set(nil); w.plugin("n1", csi.PluginMonolith) }},
 		"the volume is touched": {func(*world) {}, func(w *world) { w.plugins.set(nil); touch(w) }},
 		"another claim ends": {func(w *world) { w.claim("v", "b", "n2") }, func(w *world) {
 			w.plugins.set(failing("unmount v of a", "hidden"))

@@ -231,7 +231,8 @@ func (w *world) claim(volume, alloc, node string) {
 	})
 	w.Must(w.t, message.CSIVolumeClaimRequestType, &message.CSIVolumeClaimRequest{VolumeID: volume, AllocationID: alloc, NodeID: node,
 		ExternalNodeID: "external-" + node, Claim: csi.ClaimWrite, AccessMode: nomad.VolumeMultiNodeMultiWriter,
-		AttachmentMode: nomad.VolumeAttachFilesystem, Timestamp: time.Now().UnixNano(), WriteRequest: message.WriteRequest{Namespace: "default"}})
+		AttachmentMode: nomad.VolumeAttachFilesystem, Timestamp: time.Now().UnixNano(),
+		WriteRequest: message.WriteRequest{Namespace: "default"}})
 }
 
 // client sets the client status of an allocation.

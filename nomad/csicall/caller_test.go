@@ -88,11 +88,12 @@ func TestTimer(t *testing.T) {
 func TestCleaned(t *testing.T) {
 	secrets := csi.Secrets{"key": "hunter2"}
 	flags := &message.CSIVolumeMountOptions{MountFlags: []string{"password=swordfish"}}
+	options := &nomad.CSIMountOptions{MountFlags: flags.MountFlags}
 	for name, req := range map[string]any{
 		"attach":          &message.ClientCSIControllerAttachVolumeRequest{Secrets: secrets, MountOptions: flags},
 		"detach":          &message.ClientCSIControllerDetachVolumeRequest{Secrets: secrets},
 		"validate":        &message.ClientCSIControllerValidateVolumeRequest{Secrets: secrets},
-		"create":          &message.ClientCSIControllerCreateVolumeRequest{Secrets: secrets, MountOptions: &nomad.CSIMountOptions{MountFlags: flags.MountFlags}},
+		"create":          &message.ClientCSIControllerCreateVolumeRequest{Secrets: secrets, MountOptions: options},
 		"expand":          &message.ClientCSIControllerExpandVolumeRequest{Secrets: secrets},
 		"delete":          &message.ClientCSIControllerDeleteVolumeRequest{Secrets: secrets},
 		"snapshot":        &message.ClientCSIControllerCreateSnapshotRequest{Secrets: secrets},

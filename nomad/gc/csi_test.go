@@ -37,27 +37,31 @@ func (w *world) claim(node *nomad.Node, namespace, id, ended string) {
 }
 
 func TestCSIClaimGC(t *testing.T) {
+	const claimGC, core = nomad.CoreJobCSIVolumeClaimGC, nomad.CoreNamespace
+	all := []string{"default/data", "default/logs", "prod/data"}
+	both := []string{"default/data", "prod/data"}
 	for name, c := range map[string]struct {
 		core  string // the job ID of the evaluation
 		space string // its namespace
 		after time.Duration
 		want  []string // the volumes to retry
 	}{
-		"all":                         {nomad.CoreJobCSIVolumeClaimGC + ":77", nomad.CoreNamespace, 5 * time.Minute, []string{"default/data", "default/logs", "prod/data"}},
-		"too young":                   {nomad.CoreJobCSIVolumeClaimGC + ":77", nomad.CoreNamespace, 5*time.Minute - 1, nil},
-		"by force":                    {nomad.CoreJobForceGC + ":77", nomad.CoreNamespace, 0, []string{"default/data", "default/logs", "prod/data"}},
-		"one":                         {nomad.CoreJobCSIVolumeClaimGC + ":logs", nomad.CoreNamespace, 0, []string{"default/logs"}},
-		"one of all namespaces":       {nomad.CoreJobCSIVolumeClaimGC + ":data", nomad.CoreNamespace, 0, []string{"default/data", "prod/data"}},
-		"one of a namespace":          {nomad.CoreJobCSIVolumeClaimGC + ":data", "prod", 0, []string{"prod/data"}},
-		"one that does not exist":     {nomad.CoreJobCSIVolumeClaimGC + ":none", nomad.CoreNamespace, time.Hour, nil},
-		"one whose ID is a number":    {nomad.CoreJobCSIVolumeClaimGC + ":4", nomad.CoreNamespace, time.Hour, nil},
-		"one whose allocation runs":   {nomad.CoreJobCSIVolumeClaimGC + ":runs", nomad.CoreNamespace, time.Hour, nil},
-		"an index that is also an ID": {nomad.CoreJobCSIVolumeClaimGC + ":77", nomad.CoreNamespace, time.Hour, []string{"default/data", "default/logs", "prod/data"}},
-		"no index":                    {nomad.CoreJobCSIVolumeClaimGC, nomad.CoreNamespace, time.Hour, []string{"default/data", "default/logs", "prod/data"}},
+		"all":                         {claimGC + ":77", core, 5 * time.Minute, all},
+		"too young":                   {claimGC + ":77", core, 5*time.Minute - 1, nil},
+		"by force":                    {nomad.CoreJobForceGC + ":77", core, 0, all},
+		"one":                         {claimGC + ":logs", core, 0, []string{"default/logs"}},
+		"one of all namespaces":       {claimGC + ":data", core, 0, both},
+		"one of a namespace":          {claimGC + ":data", "prod", 0, []string{"prod/data"}},
+		"one that does not exist":     {claimGC + ":none", core, time.Hour, nil},
+		"one whose ID is a number":    {claimGC + ":4", core, time.Hour, nil},
+		"one whose allocation runs":   {claimGC + ":runs", core, time.Hour, nil},
+		"an index that is also an ID": {claimGC + ":77", core, time.Hour, all},
+		"no index":                    {claimGC, core, time.Hour, all},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test(t, func(w *world) {
-				w.Must(t, message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "prod"}}})
+				prod := &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "prod"}}}
+				w.Must(t, message.NamespaceUpsertRequestType, prod)
 				n := w.withPlugin()
 				w.claim(n, "default", "data", nomad.AllocClientStatusComplete)
 				w.claim(n, "default", "logs", nomad.AllocClientStatusLost)
