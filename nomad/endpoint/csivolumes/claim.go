@@ -52,7 +52,7 @@ func (s *Service) Claim(ctx context.Context, c *rpc.Call, req *message.CSIVolume
 }
 
 // claimant returns the allocation of a claim. It must run on the calling node, and its job must request the volume in the same
-// modes: a node gets the secrets of no other volumes.
+// modes: a node gets the secrets of no other volumes. The allocation must not be one that the servers stop.
 func claimant(snap *state.Snapshot, c *rpc.Call, req *message.CSIVolumeClaimRequest) (*nomad.Allocation, error) {
 	switch {
 	case req.VolumeID == "":
@@ -66,6 +66,9 @@ func claimant(snap *state.Snapshot, c *rpc.Call, req *message.CSIVolumeClaimRequ
 	}
 	if err := authz.OwnAlloc(c.Identity, a); err != nil {
 		return nil, err
+	}
+	if a.ServerTerminalStatus() { // lost with its node, which returned: the claim is for its replacement
+		return nil, fmt.Errorf("alloc %q failed to claim volume %q: the allocation is to be stopped", a.ID, req.VolumeID)
 	}
 	if a.Namespace == handler.NamespaceOf(req.Namespace) {
 		for _, r := range a.CSIRequests(a.Job) {

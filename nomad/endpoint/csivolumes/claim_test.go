@@ -63,6 +63,27 @@ func TestClaim_Refused(t *testing.T) {
 	wantError(t, "an ended allocation", err, "the allocation has ended")
 }
 
+// A node that was lost may return with an allocation that has a replacement by now. Its claim would come before that of the
+// replacement, and both would write.
+func TestClaim_Stopped(t *testing.T) {
+	c := newCluster(t)
+	if _, err := c.create(volume("db")); err != nil {
+		t.Fatal(err)
+	}
+	a := c.place(using("j", "db"))
+	c.st.took()
+	if err := c.call("", "Job.Deregister", &message.JobDeregisterRequest{JobID: "j"}, &message.JobDeregisterResponse{}); err != nil {
+		t.Fatal(err)
+	}
+	servertest.Eventually(t, func() bool { return c.n.alloc("j").ServerTerminalStatus() })
+	_, err := c.n.claim(a, "db", csi.ClaimWrite)
+	wantError(t, "a stopped allocation", err, `failed to claim volume "db": the allocation is to be stopped`)
+	servertest.Equal(t, "calls", c.st.took(), "")
+	if c.get("db").InUse() || len(c.get("db").WriteAllocs) != 0 {
+		t.Error("the volume is claimed")
+	}
+}
+
 // A claim may be repeated. It remains if the volume cannot be attached, and the next call attaches it.
 func TestClaim_Repeated(t *testing.T) {
 	c := newCluster(t)
