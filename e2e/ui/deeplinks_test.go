@@ -15,9 +15,6 @@ func TestDeepLinks(t *testing.T) {
 	for _, link := range []struct{ path, text string }{
 		{"/ui/optimize", "there are no recommendations"},
 		{"/ui/optimize/deep", "there are no recommendations"},
-		{"/ui/csi/volumes", "CSI is not part of this project"},
-		{"/ui/csi/plugins/ebs", "CSI is not part of this project"},
-		{"/ui/storage/volumes", "The web UI has no page of volumes"},
 		{"/ui/jobs/deep/web", "These are the allocations of the group web."},
 		{"/ui/jobs/deep@default/constructor", "The job has no group and no page constructor."},
 		{alloc + "/logs-writer", "The task logs-writer is shown on the page of its allocation."},

@@ -10,6 +10,7 @@ import Evaluation from './pages/evaluation.js'
 import Evaluations from './pages/evaluations.js'
 import Exec from './pages/exec.js'
 import ExecTargets from './pages/exectargets.js'
+import HostVolume from './pages/hostvolume.js'
 import Identities from './pages/identities.js'
 import Job from './pages/job.js'
 import Jobs from './pages/jobs.js'
@@ -17,6 +18,8 @@ import Keyring from './pages/keyring.js'
 import Node from './pages/node.js'
 import Nodes from './pages/nodes.js'
 import Overview from './pages/overview.js'
+import Plugin from './pages/plugin.js'
+import Plugins from './pages/plugins.js'
 import Policy from './pages/policy.js'
 import NodePools from './pages/pools.js'
 import Run from './pages/run.js'
@@ -24,6 +27,8 @@ import Servers from './pages/servers.js'
 import Settings from './pages/settings.js'
 import Variable from './pages/variable.js'
 import Variables from './pages/variables.js'
+import Volume from './pages/volume.js'
+import Volumes from './pages/volumes.js'
 
 /** @type {{group: string, rows: {path: string, page: import('preact').ComponentType, nav?: string}[]}[]} */
 export const groups = [
@@ -40,10 +45,24 @@ export const groups = [
       { path: '/ui/topology', page: Overview },
       { path: '/ui/optimize', page: Absent },
       { path: '/ui/optimize/*rest', page: Absent },
-      { path: '/ui/csi', page: Absent },
-      { path: '/ui/csi/*rest', page: Absent },
-      { path: '/ui/storage', page: Absent },
-      { path: '/ui/storage/*rest', page: Absent },
+    ],
+  },
+  {
+    group: 'Storage',
+    rows: [
+      { path: '/ui/storage/volumes', nav: 'Volumes', page: Volumes },
+      { path: '/ui/storage/volumes/csi/:volume', page: Volume },
+      { path: '/ui/storage/volumes/dynamic', page: Volumes },
+      { path: '/ui/storage/volumes/dynamic/:volume', page: HostVolume },
+      { path: '/ui/storage/plugins', nav: 'CSI plugins', page: Plugins },
+      { path: '/ui/storage/plugins/:plugin', page: Plugin },
+      // Older paths of Nomad's UI.
+      { path: '/ui/storage', page: Volumes },
+      { path: '/ui/csi', page: Volumes },
+      { path: '/ui/csi/volumes', page: Volumes },
+      { path: '/ui/csi/volumes/:volume', page: Volume },
+      { path: '/ui/csi/plugins', page: Plugins },
+      { path: '/ui/csi/plugins/:plugin', page: Plugin },
     ],
   },
   {

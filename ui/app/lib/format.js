@@ -54,6 +54,9 @@ export function bytes(n) {
   return ''
 }
 
+/** Returns the segments of a topology, such as "rack=r1 zone=a". */
+export const segments = (topology) => Object.entries(topology?.Segments ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => `${key}=${value}`).join(' ')
+
 export const percent = (part, whole) => (whole > 0 ? Math.round((part / whole) * 100) : 0)
 
 /** Makes the first letter a capital. */

@@ -19,6 +19,9 @@ export const fileHref = (alloc, path, offset = 0) => href(`/ui/allocations/${seg
 export const nodeHref = (id, tab = '') => href(`/ui/clients/${seg(id)}${tab ? `/${tab}` : ''}`)
 /** The nodes of a pool. All nodes are members of the pool "all". */
 export const poolHref = (name) => href('/ui/clients', { pool: name === 'all' ? null : name })
+export const volumeHref = (id, namespace = 'default') => href(`/ui/storage/volumes/csi/${seg(`${id}@${namespace}`)}`)
+export const hostVolumeHref = (id, namespace = 'default') => href(`/ui/storage/volumes/dynamic/${seg(`${id}@${namespace}`)}`)
+export const pluginHref = (id) => href(`/ui/storage/plugins/${seg(id)}`)
 export const evalHref = (id) => href(`/ui/evaluations/${seg(id)}`)
 
 const escaped = (path) => path.split('/').map(seg).join('/')
@@ -30,7 +33,7 @@ export const folderHref = (path, namespace) => href(path ? `/ui/variables/path/$
 export const policyHref = (name) => href(`/ui/administration/policies/${seg(name)}`)
 
 /**
- * Splits the parameter of a job page. Job IDs can contain "@", namespaces cannot.
+ * Splits the parameter of the page of a job or a volume. IDs can contain "@", namespaces cannot.
  * @returns {{id: string, namespace: string}}
  */
 export function parseJob(param) {

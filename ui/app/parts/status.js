@@ -9,7 +9,8 @@ const LOOKS = {
   down: ['bad', 'bad'], disconnected: ['warn', 'warn'], draining: ['warn', 'wait'], ineligible: ['warn', 'off'], eligible: ['ok', 'ok'],
   successful: ['ok', 'ok'], cancelled: ['idle', 'off'], canceled: ['idle', 'off'], paused: ['warn', 'wait'], blocked: ['warn', 'wait'],
   unblocking: ['info', 'wait'], healthy: ['ok', 'ok'], unhealthy: ['bad', 'bad'], alive: ['ok', 'ok'], left: ['idle', 'off'],
-  degraded: ['warn', 'warn'], scaled: ['idle', 'off'],
+  degraded: ['warn', 'warn'], scaled: ['idle', 'off'], schedulable: ['ok', 'ok'], unschedulable: ['bad', 'bad'], unavailable: ['bad', 'bad'],
+  unpublishing: ['warn', 'wait'], 'node-detached': ['warn', 'wait'], 'controller-detached': ['info', 'wait'],
 }
 
 /** A status as icon, word and colour. The tone and icon of unknown words are neutral. */

@@ -3,7 +3,7 @@ import { html } from '../../lib/dom.js'
 import { at } from '../../lib/api.js'
 import { quote } from '../../lib/filter.js'
 import { plural } from '../../lib/format.js'
-import { jobHref, webAddress } from '../../lib/links.js'
+import { jobHref, volumeHref, webAddress } from '../../lib/links.js'
 import { useQuery } from '../../lib/query.js'
 import { allocParts, Bar } from '../../parts/bar.js'
 import { DialogButton } from '../../parts/dialog.js'
@@ -27,7 +27,8 @@ export function Overview({ job, summary, namespace, refresh }) {
     ]} />
     <${Unplaced} job=${job} namespace=${namespace} />
     <${Latest} job=${job} namespace=${namespace} />
-    ${job.Periodic?.Enabled || job.ParameterizedJob ? html`<${Children} job=${job} summary=${summary} namespace=${namespace} />` : html`<${Groups} job=${job} summary=${summary} refresh=${refresh} />`}`
+    ${job.Periodic?.Enabled || job.ParameterizedJob ? html`<${Children} job=${job} summary=${summary} namespace=${namespace} />` : html`<${Groups} job=${job} summary=${summary} refresh=${refresh} />`}
+    <${Volumes} job=${job} />`
 }
 
 const schedule = (job) => (job.Periodic?.Enabled ? html`<${Code} of=${[job.Periodic.Spec, ...(job.Periodic.Specs ?? [])].filter(Boolean).join('; ')} /> ${job.Periodic.TimeZone}` : null)
@@ -75,6 +76,23 @@ function Groups({ job, summary, refresh }) {
 }
 
 const EMPTY = { Queued: 0, Starting: 0, Running: 0, Unknown: 0, Failed: 0, Lost: 0, Complete: 0 }
+
+const VOLUMES = [
+  { label: 'Volume', head: true, cell: (v) => html`<${Name} of=${v.Name} />` },
+  { label: 'Group', cell: (v) => html`<${Name} of=${v.group} />` },
+  { label: 'Type', kind: 'narrow', cell: (v) => html`<${Name} of=${v.Type} />` },
+  { label: 'Source', cell: (v) => (v.Type === 'csi' && !v.PerAlloc
+    ? html`<a href=${volumeHref(v.Source, v.namespace)}><${Name} of=${v.Source} /></a>`
+    : html`<${Name} of=${v.Source} />${v.PerAlloc && html` <span class="muted">one for each allocation</span>`}`) },
+  { label: 'Access', cell: (v) => html`${v.ReadOnly ? 'read' : 'read and write'}${v.AccessMode && html` <span class="muted"><${Name} of=${v.AccessMode} /></span>`}` },
+]
+
+/** The volumes that the groups request. */
+function Volumes({ job }) {
+  const rows = job.TaskGroups.flatMap((g) => Object.entries(g.Volumes ?? {}).map(([name, v]) => ({ ...v, Name: v.Name || name, group: g.Name, namespace: job.Namespace })))
+  if (rows.length === 0) return null
+  return html`<${Section} title="Volumes"><${Table} caption="Volumes" columns=${VOLUMES} rows=${rows} rowKey=${(v) => `${v.group}/${v.Name}`} /><//>`
+}
 
 /** The newest runs of a periodic or parameterized job. */
 function Children({ job, summary, namespace }) {

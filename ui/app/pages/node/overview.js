@@ -1,7 +1,8 @@
 // The overview of a node: its state, its use, its drivers, volumes and networks, its identity and its events.
 import { html } from '../../lib/dom.js'
 import { at } from '../../lib/api.js'
-import { poolHref } from '../../lib/links.js'
+import { shortID } from '../../lib/format.js'
+import { allocHref, pluginHref, poolHref } from '../../lib/links.js'
 import { useQuery } from '../../lib/query.js'
 import { Code, Name } from '../../parts/name.js'
 import { levelOf } from '../../parts/nodemap.js'
@@ -30,7 +31,7 @@ export function Overview({ node }) {
       ['Last drain', node.LastDrain && html`${node.LastDrain.Status}, <${Ago} at=${node.LastDrain.UpdatedAt} />`],
     ]} />
     <${Use} node=${node} use=${use} />
-    <${Drivers} node=${node} /><${Volumes} node=${node} /><${Networks} node=${node} /><${Identity} node=${node} /><${Events} node=${node} />`
+    <${Drivers} node=${node} /><${Volumes} node=${node} /><${Plugins} node=${node} /><${Networks} node=${node} /><${Identity} node=${node} /><${Events} node=${node} />`
 }
 
 const health = (x) => html`<${Status} of=${x.Healthy ? 'healthy' : 'unhealthy'} />`
@@ -60,6 +61,21 @@ function Volumes({ node }) {
   const rows = byName(node.HostVolumes)
   if (rows.length === 0) return null
   return html`<${Section} title="Host volumes"><${Table} caption="Host volumes" columns=${VOLUMES} rows=${rows} rowKey=${(v) => v.name} /><//>`
+}
+
+const PLUGINS = [
+  { label: 'Plugin', head: true, cell: (p) => html`<a href=${pluginHref(p.name)}><${Name} of=${p.name} /></a>` },
+  { label: 'Kind', kind: 'narrow', cell: (p) => p.kind },
+  { label: 'Health', kind: 'narrow', cell: health },
+  { label: 'Allocation', cell: (p) => html`<a href=${allocHref(p.AllocID)}><${Code} of=${shortID(p.AllocID)} /></a>` },
+  { label: 'Description', cell: (p) => html`<bdi>${p.HealthDescription}</bdi>` },
+  { label: 'Changed', kind: 'narrow', cell: (p) => html`<${Ago} at=${p.UpdateTime} />` },
+]
+
+function Plugins({ node }) {
+  const rows = [...byName(node.CSIControllerPlugins).map((p) => ({ ...p, kind: 'controller' })), ...byName(node.CSINodePlugins).map((p) => ({ ...p, kind: 'node' }))]
+  if (rows.length === 0) return null
+  return html`<${Section} title="CSI plugins"><${Table} caption="CSI plugins" columns=${PLUGINS} rows=${rows} rowKey=${(p) => `${p.kind} ${p.name}`} /><//>`
 }
 
 const NETWORKS = [
