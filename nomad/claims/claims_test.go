@@ -107,8 +107,8 @@ func TestSteps(t *testing.T) {
 			again(w)
 			w.claim("again", "b", "n1")
 			for _, s := range []csi.ClaimState{csi.ClaimUnpublishing, csi.ClaimNodeDetached, csi.ClaimReadyToFree} {
-				w.Must(w.t, message.CSIVolumeClaimRequestType, &message.CSIVolumeClaimRequest{VolumeID: "again", AllocationID: "b", State: s,
-					Claim: csi.ClaimWrite, WriteRequest: message.WriteRequest{Namespace: "default"}})
+				w.Must(w.t, message.CSIVolumeClaimRequestType, &message.CSIVolumeClaimRequest{VolumeID: "again", AllocationID: "b",
+					State: s, Claim: csi.ClaimWrite, WriteRequest: message.WriteRequest{Namespace: "default"}})
 			}
 		}}, calls: []string{unmount, detach}},
 		"the job of the plugin was purged and runs again": {edit: edits{mounted, func(w *world) {

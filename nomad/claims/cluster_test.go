@@ -435,3 +435,35 @@ func TestServers_GC(t *testing.T) {
 	st.set(nil)
 	servertest.Eventually(t, func() bool { return claimOf(s, a.ID) == nil })
 }
+
+// TestServers_Drain checks that a drain stops the plugin of a node after the node has unmounted the volumes.
+func TestServers_Drain(t *testing.T) {
+	s, _ := servertest.Start(t, nil)
+	st := newStorage()
+	n := joinCSI(t, s, s.RPCAddr(), st)
+	dataVolume(t, s)
+	servertest.Register(t, s, writer("app"))
+	a := n.of(s, "app")
+	n.mounts(a)
+	other := joinCSI(t, s, s.RPCAddr(), st)
+	st.set(failing("unmount", "device is busy"))
+	drain := &message.NodeUpdateDrainRequest{NodeID: n.Node.ID, WriteRequest: message.WriteRequest{Region: "global"},
+		DrainStrategy: &nomad.DrainStrategy{DrainSpec: nomad.DrainSpec{Deadline: time.Hour}}}
+	if err := s.Call(servertest.Context(t), "Node.UpdateDrain", drain, &message.NodeDrainUpdateResponse{}); err != nil {
+		t.Fatal(err)
+	}
+	n.Report(nomad.AllocClientStatusComplete, a) // a drain waits for batch jobs
+	servertest.Eventually(t, func() bool { return st.count("unmount") >= 3 })
+	stopped := func() bool {
+		p := s.State().Snapshot().CSIPlugin(nil, "ebs")
+		return p.Nodes[n.Node.ID] == nil
+	}
+	if stopped() {
+		t.Errorf("the plugin was stopped before the volume was unmounted: %q", st.calls)
+	}
+	st.set(nil)
+	servertest.Eventually(t, stopped)
+	if claimOf(s, a.ID) != nil || st.on(n) || s.State().Snapshot().CSIPlugin(nil, "ebs").Nodes[other.Node.ID] == nil {
+		t.Errorf("the claim is %+v: %q", claimOf(s, a.ID), st.calls)
+	}
+}

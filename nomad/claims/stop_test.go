@@ -35,7 +35,8 @@ func TestStopOnClientAfter(t *testing.T) {
 					w.wantFreed("v", "a")
 					return
 				}
-				w.wantWaits("v", "a", csi.ClaimUnpublishing, "node n1 is down, and its client may take until 2000-01-01T00:10:05Z to stop the allocation")
+				w.wantWaits("v", "a", csi.ClaimUnpublishing,
+					"node n1 is down, and its client may take until 2000-01-01T00:10:05Z to stop the allocation")
 				time.Sleep(within)
 				w.wantWaits("v", "a", csi.ClaimUnpublishing, "stop_on_client_after")
 				w.wantCalls()
