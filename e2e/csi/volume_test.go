@@ -55,9 +55,18 @@ capability {
 	if err != nil || len(left) != 0 {
 		t.Errorf("the data is still in the storage system: %q, %v", left, err)
 	}
-	for _, node := range []string{"a", "b"} {
-		if _, err := os.Stat(r.state(node, "monolith", pluginID)); err != nil {
+	harness.PurgeAll(t, r.Server)
+	harness.Within(t, harness.Patience, "the plugin is collected with its job", func() bool {
+		if err := r.Server.Client.System().GarbageCollect(); err != nil {
 			t.Error(err)
 		}
+		_, _, err := r.Server.Client.CSIPlugins().Info(pluginID, nil)
+		return harness.StatusCode(err) == 404
+	})
+	for _, node := range []string{"a", "b"} {
+		harness.Within(t, harness.Patience, "no socket of a plugin is left on "+node, func() bool {
+			left, err := os.ReadDir(r.state(node, "plugins"))
+			return err == nil && len(left) == 0
+		})
 	}
 }

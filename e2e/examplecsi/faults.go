@@ -30,11 +30,17 @@ import (
 // a line with the METHOD of each call that hangs.
 type faults struct{ file string }
 
-// next returns the fault of a call, or "".
-func (f faults) next(method string) (fault, text string) {
+// fault is what is wrong with a call. The kind is "" if nothing is.
+type fault struct {
+	kind, text string
+	once       bool
+}
+
+// next returns the fault of a call.
+func (f faults) next(method string) fault {
 	raw, err := os.ReadFile(f.file)
 	if err != nil {
-		return "", ""
+		return fault{}
 	}
 	lines := strings.Split(string(raw), "\n")
 	for i, line := range lines {
@@ -45,16 +51,16 @@ func (f faults) next(method string) (fault, text string) {
 		}
 		if once {
 			if err := os.WriteFile(f.file, []byte(strings.Join(slices.Delete(lines, i, i+1), "\n")), 0o600); err != nil {
-				return "fail", err.Error()
+				return fault{kind: "fail", text: err.Error()}
 			}
 		}
-		return words[1], strings.TrimSpace(words[2])
+		return fault{words[1], strings.TrimSpace(words[2]), once}
 	}
-	return "", ""
+	return fault{}
 }
 
 // hang waits until the fault of a method is removed, or until the context ends. The fault of a "once" line has been removed.
-func (f faults) hang(ctx context.Context, method, fault string) error {
+func (f faults) hang(ctx context.Context, method string, fault fault) error {
 	seen, err := os.OpenFile(f.file+".seen", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -65,34 +71,28 @@ func (f faults) hang(ctx context.Context, method, fault string) error {
 	if err := seen.Close(); err != nil {
 		return err
 	}
-	listed, _ := f.listed(method)
-	for again := listed == fault; ; {
+	for fault.once || f.lists(method, fault) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(20 * time.Millisecond):
-			if now, _ := f.listed(method); again && now != fault {
-				return nil
-			}
 		}
 	}
+	return nil
 }
 
-// listed returns the fault of a method without using it.
-func (f faults) listed(method string) (fault, text string) {
+// lists reports whether the file still has the fault of a method.
+func (f faults) lists(method string, fault fault) bool {
 	raw, _ := os.ReadFile(f.file) // it need not exist
-	for line := range strings.Lines(string(raw)) {
-		if words := strings.SplitN(strings.TrimSpace(line)+"  ", " ", 3); words[0] == method {
-			return words[1], strings.TrimSpace(words[2])
-		}
-	}
-	return "", ""
+	return slices.ContainsFunc(strings.Split(string(raw), "\n"), func(line string) bool {
+		return strings.HasPrefix(line+" ", method+" "+fault.kind+" ")
+	})
 }
 
 // intercept does what a fault demands before and after a call.
 func (f faults) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	fault, text := f.next(path.Base(info.FullMethod))
-	switch fault {
+	fault := f.next(path.Base(info.FullMethod))
+	switch fault.kind {
 	case "hang":
 		if err := f.hang(ctx, path.Base(info.FullMethod), fault); err != nil {
 			return nil, err
@@ -100,12 +100,12 @@ func (f faults) intercept(ctx context.Context, req any, info *grpc.UnaryServerIn
 	case "die":
 		unix.Kill(os.Getpid(), unix.SIGKILL)
 	case "fail":
-		return nil, status.Error(codes.Internal, text)
+		return nil, status.Error(codes.Internal, fault.text)
 	case "unavailable":
-		return nil, status.Error(codes.Unavailable, text)
+		return nil, status.Error(codes.Unavailable, fault.text)
 	}
 	answer, err := handler(ctx, req)
-	switch fault {
+	switch fault.kind {
 	case "hang-after":
 		if err := f.hang(ctx, path.Base(info.FullMethod), fault); err != nil {
 			return nil, err
@@ -118,15 +118,15 @@ func (f faults) intercept(ctx context.Context, req any, info *grpc.UnaryServerIn
 	}
 	switch a := answer.(type) {
 	case *csi.CreateVolumeResponse:
-		if fault == "other" && err == nil {
-			a.Volume.VolumeId = text
+		if fault.kind == "other" && err == nil {
+			a.Volume.VolumeId = fault.text
 		}
 	case *csi.CreateSnapshotResponse:
-		if fault == "other" && err == nil {
-			a.Snapshot.SourceVolumeId = text
+		if fault.kind == "other" && err == nil {
+			a.Snapshot.SourceVolumeId = fault.text
 		}
 	case *csi.ProbeResponse:
-		if fault == "not-ready" {
+		if fault.kind == "not-ready" {
 			a.Ready = wrapperspb.Bool(false)
 		}
 	}
