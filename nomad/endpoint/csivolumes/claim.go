@@ -25,7 +25,7 @@ func (s *Service) Claim(ctx context.Context, c *rpc.Call, req *message.CSIVolume
 	}
 	unlock, err := s.lock(ctx, namespace, req.VolumeID)
 	if err != nil {
-		return nil, err
+		return nil, busy(err)
 	}
 	defer unlock()
 	ctx = context.WithoutCancel(ctx)
@@ -34,9 +34,9 @@ func (s *Service) Claim(ctx context.Context, c *rpc.Call, req *message.CSIVolume
 	if v == nil {
 		return nil, fmt.Errorf("%w: %s", csi.ErrVolumeNotFound, req.VolumeID)
 	}
-	unlockRemote, err := s.lock(ctx, "", v.RemoteKey())
+	unlockRemote, err := s.lockRemote(ctx, v)
 	if err != nil {
-		return nil, err
+		return nil, busy(err)
 	}
 	defer unlockRemote()
 	entry := &message.CSIVolumeClaimRequest{VolumeID: v.ID, AllocationID: a.ID, NodeID: a.NodeID,
@@ -50,6 +50,9 @@ func (s *Service) Claim(ctx context.Context, c *rpc.Call, req *message.CSIVolume
 	out.Volume, out.PublishContext, err = s.attach(ctx, entry)
 	return out, err
 }
+
+// busy is the error of a claim that waited too long for another operation on the volume. Nodes repeat the claim.
+func busy(err error) error { return fmt.Errorf("%w: %w", csi.ErrRetryable, err) }
 
 // claimant returns the allocation of a claim. It must run on the calling node, and its job must request the volume in the same
 // modes: a node gets the secrets of no other volumes. The allocation must not be one that the servers stop.

@@ -155,7 +155,7 @@ func TestCluster_LeaderLostInClaim(t *testing.T) {
 	servertest.Eventually(t, func() bool { return len(c.get("db").WriteAllocs) == 0 })
 }
 
-// Operations on one volume wait for each other, and those on others do not.
+// Operations on one volume wait for each other, also those on another record of it. Those on other volumes do not.
 func TestCluster_HangingCall(t *testing.T) {
 	c := newCluster(t)
 	for _, id := range []string{"slow", "fast"} {
@@ -173,13 +173,15 @@ func TestCluster_HangingCall(t *testing.T) {
 			return nil
 		}
 	})
-	deleted, updated := make(chan error, 1), make(chan error, 1)
+	deleted, updated := make(chan error, 1), make(chan error, 2)
 	go func() { deleted <- c.remove("slow") }()
 	<-hanging
-	go func() {
-		_, err := c.registered(volume("slow"))
-		updated <- err
-	}()
+	for _, id := range []string{"slow", "copy"} {
+		go func() {
+			_, err := c.registered(volume(id, func(v *csi.Volume) { v.ExternalID = "vol-slow" }))
+			updated <- err
+		}()
+	}
 	a := c.place(using("j", "fast"))
 	if _, err := c.n.claim(a, "fast", csi.ClaimWrite); err != nil {
 		t.Errorf("claim of another volume during a hanging call: %v", err)
@@ -190,10 +192,10 @@ func TestCluster_HangingCall(t *testing.T) {
 	default:
 	}
 	close(release)
-	if err := errors.Join(<-deleted, <-updated); err != nil {
+	if err := errors.Join(<-deleted, <-updated, <-updated); err != nil {
 		t.Error(err)
 	}
-	if c.get("slow") == nil {
-		t.Error("the later request did not register the volume again")
+	if c.get("slow") == nil || c.get("copy") == nil {
+		t.Error("the later requests did not register the volume again")
 	}
 }

@@ -62,7 +62,7 @@ func (s *Service) remove(ctx context.Context, namespace, id string, secrets csi.
 	if v == nil {
 		return 0, fmt.Errorf("%w: %s", csi.ErrVolumeNotFound, id)
 	}
-	unlockRemote, err := s.lock(ctx, "", v.RemoteKey())
+	unlockRemote, err := s.lockRemote(ctx, v)
 	if err != nil {
 		return 0, err
 	}

@@ -53,7 +53,8 @@ func TestClaim_ControllersGone(t *testing.T) {
 	c.n.Node.CSIControllerPlugins = nil
 	c.n.register()
 	out, err := c.n.claim(a, "db", csi.ClaimWrite)
-	wantError(t, "claim without controllers", err, `controller publish: CSI client error (retryable): no controller of plugin "ebs" is healthy`)
+	wantError(t, "claim without controllers", err,
+		`controller publish: CSI client error (retryable): no controller of plugin "ebs" is healthy`)
 	if out.Volume != nil {
 		t.Error("the node got the volume")
 	}

@@ -101,6 +101,11 @@ func (s *Service) snapshot(ctx context.Context, namespace string, of *csi.Snapsh
 	if err != nil {
 		return nil, err
 	}
+	unlockRemote, err := s.lockRemote(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	defer unlockRemote()
 	stored, err := s.cfg.Secrets.Of(ctx, v)
 	if err != nil {
 		return nil, err

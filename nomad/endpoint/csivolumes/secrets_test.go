@@ -73,10 +73,10 @@ func TestSecrets_Hidden(t *testing.T) {
 	if claimed, err = c.n.claim(a, "db", csi.ClaimWrite); err != nil || claimed.Volume.Secrets["password"] != secret {
 		t.Errorf("claim: %v, want the secrets in the reply", err)
 	}
-	c.place(servertest.BatchJob("last", 1))
-	events.Until(func(e servertest.Event) bool {
-		return e.Topic == "Allocation" && e.Payload["Allocation"].(map[string]any)["JobID"] == "last"
-	})
+	events.Until(func(e servertest.Event) bool { return e.Topic == "CSIVolume" && e.Type == "CSIVolumeClaim" })
+	if !strings.Contains(events.Text.String(), "CSIVolumeRegistered") {
+		t.Error("there is no event of the volume")
+	}
 
 	archive := servertest.State(t, s)
 	for name, text := range map[string]string{"a reply": replies.String(), "the log": log.String(), "an event": events.Text.String(),

@@ -8,9 +8,9 @@
 //	Unpublish: log entry that the claim has ended ─▶ package claims releases it
 //
 // The lock is that of the volume in package csicall: operations on one volume never overlap, and those on different volumes
-// never wait for each other. Several records may be of one volume of the storage system. Delete and Claim also take its lock
-// (csi.Volume.RemoteKey), and Delete refuses it while another record exists. Controller plugins do the work in the storage system. What they return is checked before it is
-// stored, and they may be called again for what is already done.
+// never wait for each other. Several records may be of one volume of the storage system: every operation also takes the lock of
+// that (csi.Volume.RemoteKey), and Delete refuses it while another record exists. Controller plugins do the work in the storage
+// system. What they return is checked before it is stored, and they may be called again for what is already done.
 //
 // If the entry of a created or deleted volume fails, the storage system and the state differ. The error then names the external
 // volume and the command that ends this. A created volume is never deleted automatically, because the plugin may have returned
@@ -80,6 +80,11 @@ func (s *Service) lock(ctx context.Context, namespace, id string) (unlock func()
 	ctx, cancel := context.WithTimeout(ctx, lockWithin)
 	defer cancel()
 	return s.cfg.Plugins.Lock(ctx, namespace, id)
+}
+
+// lockRemote waits until no other operation runs on the volume of the storage system. The caller holds the lock of the record.
+func (s *Service) lockRemote(ctx context.Context, v *csi.Volume) (unlock func(), err error) {
+	return s.lock(ctx, "", v.RemoteKey())
 }
 
 // controller calls a method of the controller plugin of a request, such as "AttachVolume".

@@ -29,6 +29,11 @@ func (s *Service) update(ctx context.Context, c change) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	unlock, err := s.lockRemote(ctx, c.old)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
 	secrets, err := s.replaceSecrets(ctx, next, c.requested.Secrets)
 	if err != nil {
 		return 0, err

@@ -87,6 +87,11 @@ func (s *Service) register(ctx context.Context, v *csi.Volume) (uint64, error) {
 		v.Topologies = r.Required
 	}
 	v.Provider, v.ProviderVersion = p.Provider, p.Version
+	unlock, err := s.lockRemote(ctx, v)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
 	if err := s.validate(ctx, p, v, v.Secrets); err != nil {
 		return 0, err
 	}
@@ -167,7 +172,7 @@ func cleanAnswer(v *csi.Volume) error {
 // storeCreated registers a volume that its plugin has created, unless the plugin returned one that is registered already. Two
 // requests with the same name get the same volume: the lock of its external ID lets only one register it.
 func (s *Service) storeCreated(ctx context.Context, v *csi.Volume) (uint64, error) {
-	unlock, err := s.lock(ctx, "", v.RemoteKey())
+	unlock, err := s.lockRemote(ctx, v)
 	if err != nil {
 		return 0, unregistered(v, err)
 	}
