@@ -232,7 +232,11 @@ func restore(t *testing.T, to *state.Restore, record string, row any) {
 func canaryWorld(t *testing.T) *state.Store {
 	t.Helper()
 	c, to := &canaries{}, state.NewRestore(slog.New(slog.DiscardHandler))
-	job := filled(c, func(j *nomad.Job) { j.ID, j.Periodic, j.ParentID = "canary-job", nil, "" })
+	job := filled(c, func(j *nomad.Job) {
+		j.ID, j.Periodic, j.ParentID = "canary-job", nil, ""
+		plugin := j.TaskGroups[0].Tasks[0].CSIPluginConfig
+		plugin.ID, plugin.Type = "canary-plugin", csi.PluginMonolith // otherwise a restore removes the record of the plugin
+	})
 	restore(t, to, "Job", job)
 	restore(t, to, "JobSummary", filled(c, func(*nomad.JobSummary) {}))
 	restore(t, to, "Node", filled(c, func(n *nomad.Node) { n.ID = canaryNode }))

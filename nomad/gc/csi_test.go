@@ -27,7 +27,8 @@ func (w *world) claim(node *nomad.Node, namespace, id, ended string) {
 	w.Must(w.t, message.CSIVolumeRegisterRequestType, &message.CSIVolumeRegisterRequest{Timestamp: time.Now().UnixNano(),
 		Volumes: []*csi.Volume{{ID: id, Namespace: namespace, PluginID: "ebs", RequestedCapabilities: []*csi.Capability{
 			{AccessMode: nomad.VolumeSingleNodeWriter, AttachmentMode: nomad.VolumeAttachFilesystem}}}}})
-	a := w.Alloc(w.t, w.Job(w.t, nomad.JobTypeService, 1), node, client(nomad.AllocClientStatusRunning))
+	job := w.Job(w.t, nomad.JobTypeService, 1, func(j *nomad.Job) { j.Namespace = namespace })
+	a := w.Alloc(w.t, job, node, client(nomad.AllocClientStatusRunning))
 	w.Must(w.t, message.CSIVolumeClaimRequestType, &message.CSIVolumeClaimRequest{VolumeID: id, AllocationID: a.ID, NodeID: node.ID,
 		Claim: csi.ClaimWrite, Timestamp: time.Now().UnixNano(), WriteRequest: message.WriteRequest{Namespace: namespace}})
 	if ended != "" {
