@@ -182,6 +182,27 @@ func TestHanging(t *testing.T) {
 	}
 }
 
+// The end of an allocation is seen at once, also if another claim of its volume waits for long, and if nothing else changes.
+func TestRetry_OtherEnds(t *testing.T) {
+	test(t, func(w *world) {
+		w.claim("v", "a", "n1")
+		w.claim("v", "b", "n2")
+		w.claim("v", "c", "n3")
+		w.claim("idle", "d", "n1")
+		w.plugins.set(failing("unmount v of a", "device is busy"))
+		w.end("a")
+		defer w.run()()
+		time.Sleep(20 * time.Minute)
+		w.wantWaits("v", "a", csi.ClaimUnpublishing, "device is busy")
+		for volume, alloc := range map[string]string{"v": "b", "idle": "d"} {
+			w.end(alloc)
+			time.Sleep(time.Second)
+			w.wantFreed(volume, alloc)
+		}
+		w.wantWaits("v", "c", csi.ClaimTaken, "")
+	})
+}
+
 // TestHanging_OtherClaims checks that a claim that never succeeds delays no other claim of its volume for long.
 func TestHanging_OtherClaims(t *testing.T) {
 	test(t, func(w *world) {
