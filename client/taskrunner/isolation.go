@@ -5,13 +5,15 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/taskenv"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // isolate sets what isolates the task as the driver would start it, and the lowest level that it may have: that of
 // the task or of the allocation, which its tokens claim. It is an error if the task has less. The client decides: the
-// servers know neither the values of references nor what changed on the node since its registration.
+// servers know neither the values of references nor what changed on the node since its registration. Nothing isolates a CSI plugin
+// that mounts volumes on its node.
 func (a *attempt) isolate(cfg *drivers.TaskConfig, env *taskenv.Env) error {
 	alloc, task := a.current()
 	var i drivers.Isolation // nothing, unless the driver shows more
@@ -23,7 +25,7 @@ func (a *attempt) isolate(cfg *drivers.TaskConfig, env *taskenv.Env) error {
 		}
 		i, unknown = driver.Isolates(a.owner.User, config)
 	}
-	if unknown != nil {
+	if unknown != nil || csi.MountsVolumes(task.CSIPluginConfig) {
 		i = drivers.Isolation{}
 	}
 	i.Devices = i.Devices && len(a.devices) == 0

@@ -8,6 +8,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/taskenv"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -114,6 +115,32 @@ func TestPrivilege_CSIPlugin(t *testing.T) {
 		a := &attempt{cfg: &Config{Driver: imageDriver{rules: tc.rules}}}
 		if err := a.checkPlugin(task); (err != nil) != tc.refused || err != nil && !strings.Contains(err.Error(), "needs privileged = true") {
 			t.Errorf("%s: checkPlugin() = %v, want refused %t", name, err, tc.refused)
+		}
+	}
+}
+
+// isolated is a driver that isolates its tasks in every way.
+type isolated struct{ drivers.Driver }
+
+func (isolated) Isolates(string, map[string]any) (drivers.Isolation, error) {
+	return drivers.Strictest(), nil
+}
+
+// TestIsolation_CSIPlugin checks that a node plugin has no isolation level, and does not start if one is required.
+func TestIsolation_CSIPlugin(t *testing.T) {
+	for kind, want := range map[nomad.CSIPluginType]drivers.Level{"node": drivers.LevelNone, "monolith": drivers.LevelNone,
+		"controller": drivers.LevelStrict} {
+		task := &nomad.Task{Name: "main", CSIPluginConfig: &nomad.TaskCSIPluginConfig{ID: "p", Type: kind}}
+		alloc := &nomad.Allocation{}
+		a := &attempt{cfg: &Config{Driver: isolated{}}, current: func() (*nomad.Allocation, *nomad.Task) { return alloc, task }}
+		env := taskenv.New(taskenv.Subject{Node: &nomad.Node{}, Alloc: alloc, Task: task}).Build()
+		cfg := &drivers.TaskConfig{}
+		if err := a.isolate(cfg, env); err != nil || cfg.Isolation.Level() != want {
+			t.Errorf("%s: isolate() = %v, level %v, want %v", kind, err, cfg.Isolation.Level(), want)
+		}
+		task.Isolation = "baseline"
+		if err := a.isolate(cfg, env); (err != nil) != (want == drivers.LevelNone) {
+			t.Errorf("%s that requires a level: isolate() = %v", kind, err)
 		}
 	}
 }
