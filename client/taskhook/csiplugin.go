@@ -127,7 +127,7 @@ func (h *csiPluginHook) prepare(req *TaskPrestartRequest, resp *TaskPrestartResp
 	if !h.onHost() {
 		var err error
 		if socketDir, err = h.volumes.target(mount, req, true); err != nil {
-			return fmt.Errorf("mount_dir: %w", err)
+			return fmt.Errorf("mount_dir of csi_plugin: %w%s", err, h.elsewhere())
 		}
 		h.taskRoot = path.Join("/", base)
 	}
@@ -148,7 +148,7 @@ func (h *csiPluginHook) prepare(req *TaskPrestartRequest, resp *TaskPrestartResp
 	}
 	volumes, err := h.volumes.target(base, req, true)
 	if err != nil {
-		return fmt.Errorf("stage_publish_base_dir: %w", err)
+		return fmt.Errorf("stage_publish_base_dir of csi_plugin: %w", err)
 	}
 	m := drivers.Mount{TaskPath: volumes, HostPath: h.root()}
 	if words.MountsVolumes(h.config) {
@@ -159,6 +159,14 @@ func (h *csiPluginHook) prepare(req *TaskPrestartRequest, resp *TaskPrestartResp
 		resp.Mounts = append(resp.Mounts, drivers.Mount{TaskPath: "/dev", HostPath: "/dev", Devices: true})
 	}
 	return nil
+}
+
+// elsewhere says where a task without a root of its own can have the directory of its socket, for errors.
+func (h *csiPluginHook) elsewhere() string {
+	if h.caps.FSIsolation.OwnRoot() {
+		return ""
+	}
+	return fmt.Sprintf(": with driver %q, use mount_dir = %q", h.driver, path.Join(drivers.PrivateTmp, "csi"))
 }
 
 // makeDirs creates the directories of the plugin on the node. It removes the socket of an earlier start, to which nobody listens.

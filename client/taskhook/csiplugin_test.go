@@ -297,9 +297,11 @@ func TestCSIPlugin_Mounts(t *testing.T) {
 			c.Type, c.MountDir = "controller", "/tmp/csi"
 		},
 			[]string{"/tmp/csi plugins/a1 "}, "/tmp/csi/csi.sock", "/local/csi", ""},
+		"unveil, default": {unveil, func(c *nomad.TaskCSIPluginConfig, _ *TaskPrestartRequest) { c.Type = "controller" }, nil, "", "",
+			`with driver "d", use mount_dir = "/tmp/csi"`},
 		"no mounts": {drivers.Capabilities{FSIsolation: drivers.FSIsolationImage}, nil, nil, "", "", "cannot host CSI plugins"},
 		"own directory": {image, func(c *nomad.TaskCSIPluginConfig, _ *TaskPrestartRequest) { c.MountDir = "/secrets" }, nil, "", "",
-			"mount_dir: destination /secrets would hide the task's own directories"},
+			"mount_dir of csi_plugin: destination /secrets would hide the task's own directories"},
 		"invalid": {image, func(c *nomad.TaskCSIPluginConfig, _ *TaskPrestartRequest) { c.ID = "../x" }, nil, "", "", "the name of a directory"},
 		"long path": {image, func(c *nomad.TaskCSIPluginConfig, _ *TaskPrestartRequest) {
 			c.MountDir = "/" + strings.Repeat("x", 100)

@@ -2,7 +2,9 @@ package jobs_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/e2e/harness"
@@ -43,5 +45,32 @@ volume "storage" {
 	al := harness.Await(t, a, "disk", "running", 1)[0]
 	r.awaitHealthy(a, "disk")
 	r.stages(al, "/local/csi")
+	r.stop(a, "disk", al)
+}
+
+// TestCSIExec2 runs a controller plugin in the sandbox of exec2, with a user of its own.
+func TestCSIExec2(t *testing.T) {
+	harness.NeedsSandbox(t)
+	r := newCSIRig(t, "plugin \"exec2\" {\n config {\n unveil_by_task = true\n }\n}\n")
+	if err := os.Chmod(r.storage(), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	a := r.next()
+	task := strings.NewReplacer(`"monolith"`, `"controller"`, "health_timeout", "mount_dir = \"/tmp/csi\"\nhealth_timeout").Replace(
+		r.task("disk", "exec2", fmt.Sprintf("command = %q\n%s\nunveil = [\"rx:%s\", \"rwc:%s\"]", r.program, r.args(), filepath.Dir(r.program),
+			r.storage())))
+	harness.Run(t, a, harness.Job("disk", "", task))
+	al := harness.Await(t, a, "disk", "running", 1)[0]
+	harness.Within(t, harness.Patience, "the controller is healthy", func() bool {
+		c := onlyNode(t, a).CSIControllerPlugins["disk"]
+		return c != nil && c.Healthy && c.AllocID == al.ID
+	})
+	if n := onlyNode(t, a).CSINodePlugins["disk"]; n != nil {
+		t.Errorf("a controller is reported as a plugin of the node: %+v", n)
+	}
+	if _, err := harness.Command(t, a, "job", "validate", harness.InstanceJob(t, r.dir, "node",
+		strings.Replace(task, `"controller"`, `"node"`, 1))); err == nil {
+		t.Error("exec2 can host a node plugin")
+	}
 	r.stop(a, "disk", al)
 }

@@ -31,6 +31,11 @@ type csiRig struct {
 func newCSIRig(t *testing.T, config string) *csiRig {
 	t.Helper()
 	r := &csiRig{t: t, program: testcsi.Build(t), dir: harness.TempDir(t)}
+	for _, dir := range []string{r.dir, filepath.Dir(r.dir), filepath.Dir(r.program)} { // tasks pass through
+		if err := os.Chmod(dir, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
 	harness.Mkdir(t, r.storage())
 	r.configure(t, config)
 	r.next = successive(t, r.dir, filepath.Join(r.dir, "csi.hcl"))

@@ -2,6 +2,8 @@ package admission
 
 import (
 	"fmt"
+	"path"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
@@ -23,11 +25,20 @@ func noPlugin(k *drivers.Kind, p Place) []error {
 	return nil
 }
 
-// pluginWarning returns a warning about a CSI plugin that its driver lets mount only as the operators of nodes allow, or "".
+// pluginWarning returns a warning about a CSI plugin that may not work with its driver on every node, or "".
 func pluginWarning(k *drivers.Kind, p Place) string {
-	if !csi.MountsVolumes(p.Task.CSIPluginConfig) || k.Capabilities.FSIsolation != drivers.FSIsolationChroot {
+	c := p.Task.CSIPluginConfig
+	if c == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s: the CSI plugin can mount volumes only with user = \"root\", cap_add = [\"sys_admin\"], and on nodes whose "+
-		"plugin block of %q allows them with landlock = false and seccomp = false: docker and raw_exec need none of these", p, p.Task.Driver)
+	mount, _ := c.Dirs()
+	switch isolation := k.Capabilities.FSIsolation; {
+	case isolation == drivers.FSIsolationChroot && csi.MountsVolumes(c):
+		return fmt.Sprintf("%s: the CSI plugin can mount volumes only with user = \"root\", cap_add = [\"sys_admin\"], and on nodes whose "+
+			"plugin block of %q allows them with landlock = false and seccomp = false: docker and raw_exec need none of these", p, p.Task.Driver)
+	case isolation == drivers.FSIsolationUnveil && path.IsAbs(mount) && !strings.HasPrefix(path.Clean(mount), drivers.PrivateTmp+"/"):
+		return fmt.Sprintf("%s: mount_dir of csi_plugin is %q, which must exist on the nodes with driver %q: use \"/tmp/csi\"", p, mount,
+			p.Task.Driver)
+	}
+	return ""
 }

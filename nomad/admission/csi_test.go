@@ -40,9 +40,13 @@ func TestPlugin_Driver(t *testing.T) {
 			if all := strings.Join(got, "\n"); (want == "") != (all == "") || !strings.Contains(all, want) {
 				t.Errorf("%s of %s: %q, want %q", kind, driver, all, want)
 			}
-			warned := strings.Contains(strings.Join(warnings(job, names), "\n"), "can mount volumes only with user")
-			if want := (driver == "exec" || driver == "java") && kind != "controller"; warned != want {
-				t.Errorf("%s of %s: warned %t, want %t", kind, driver, warned, want)
+			texts := strings.Join(warnings(job, names), "\n")
+			if want := (driver == "exec" || driver == "java") && kind != "controller"; strings.Contains(texts,
+				"can mount volumes only with user") != want {
+				t.Errorf("%s of %s: warnings %q, warned of mounts: want %t", kind, driver, texts, want)
+			}
+			if strings.Contains(texts, `mount_dir of csi_plugin is "/csi"`) != (driver == "exec2") {
+				t.Errorf("%s of %s: warnings %q, want one about mount_dir: %t", kind, driver, texts, driver == "exec2")
 			}
 		}
 	}
