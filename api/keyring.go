@@ -38,8 +38,10 @@ type RootKeyMeta struct {
 	// send neither.
 	WrappedBy []string `json:",omitempty"`
 	Closed    string   `json:",omitempty"`
-	// Variables is the number of variables encrypted with the key. Upstream servers don't send it.
+	// Variables and Volumes are the numbers of variables, and of CSI volumes with secrets, that are encrypted with the key.
+	// Upstream servers don't send them.
 	Variables int `json:",omitempty"`
+	Volumes   int `json:",omitempty"`
 }
 
 // KeyringRotateRootKeyResponse contains the metadata of a new root key.

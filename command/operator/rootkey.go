@@ -49,9 +49,13 @@ func rootKeyTable(keys []*api.RootKeyMeta, detail term.Detail) string {
 		return k.Closed != "" || slices.ContainsFunc(k.WrappedBy, func(id string) bool { return id != "aead" })
 	})
 	encrypts := slices.ContainsFunc(keys, func(k *api.RootKeyMeta) bool { return k.Variables > 0 })
+	ofVolumes := slices.ContainsFunc(keys, func(k *api.RootKeyMeta) bool { return k.Volumes > 0 })
 	rows := []string{"Key|State|Create Time|Publish Time"}
 	if encrypts {
 		rows[0] += "|Variables"
+	}
+	if ofVolumes {
+		rows[0] += "|CSI Volumes"
 	}
 	if outside {
 		rows[0] += "|Wrapped By|Open"
@@ -65,6 +69,9 @@ func rootKeyTable(keys []*api.RootKeyMeta, detail term.Detail) string {
 		row := []any{detail.ID(k.KeyID), k.State, term.UnixNano(k.CreateTime), publish}
 		if encrypts {
 			row = append(row, k.Variables)
+		}
+		if ofVolumes {
+			row = append(row, k.Volumes)
 		}
 		if outside {
 			row = append(row, cmp.Or(strings.Join(k.WrappedBy, ","), "<none>"), k.Closed == "")

@@ -161,8 +161,10 @@ type Meta struct {
 	// other projects do not send them.
 	WrappedBy []string `json:",omitempty" codec:",omitempty"`
 	Closed    string   `json:",omitempty" codec:",omitempty"`
-	// Variables is the number of variables encrypted with the key. It is not stored either.
+	// Variables and Volumes are the numbers of variables, and of CSI volumes with secrets, that are encrypted with the key.
+	// They are not stored either.
 	Variables int `json:",omitempty" codec:",omitempty"`
+	Volumes   int `json:",omitempty" codec:",omitempty"`
 }
 
 // State is inactive, active, rekeying, deprecated or prepublished.

@@ -111,6 +111,12 @@ func TestSecrets_Rotation(t *testing.T) {
 	servertest.Eventually(t, func() bool {
 		return sealed().KeyID == now && s.State().Snapshot().RootKey(nil, old).State == rootkey.Inactive
 	})
+	for _, k := range servertest.Read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List",
+		&message.KeyringListRootKeyMetaRequest{QueryOptions: servertest.Global}).Keys {
+		if want := map[string]int{now: 1}[k.KeyID]; k.Volumes != want {
+			t.Errorf("key %s encrypts the secrets of %d volumes, want %d", k.KeyID, k.Volumes, want)
+		}
+	}
 	c.st.took()
 	if _, err := c.registered(volume("db", func(v *csi.Volume) { v.Secrets = nil })); err != nil {
 		t.Error(err)

@@ -25,6 +25,9 @@ func (s *Service) List(ctx context.Context, _ *rpc.Call,
 				for range snap.VariablesByKey(nil, k.KeyID) {
 					meta.Variables++
 				}
+				for range snap.CSIVolumesByKey(nil, k.KeyID) {
+					meta.Volumes++
+				}
 				out.Keys = append(out.Keys, meta)
 			}
 			out.Index = snap.TableIndex(state.TableRootKeys)
