@@ -24,6 +24,7 @@ type CSIInstance struct {
 	SocketDir, SocketName string
 	// Root is the directory of the plugin's volumes on the host. TaskRoot is its path as the task sees it.
 	Root, TaskRoot string
+	Privileged     bool // it may do on the node what root may
 	Updated        time.Time
 }
 

@@ -21,7 +21,7 @@ func TestCSIInstances(t *testing.T) {
 		return db
 	}
 	one := &state.CSIInstance{Kind: "csi-node", PluginID: "nfs", AllocID: "a", Provider: "org.example.nfs", Version: "1.0",
-		SocketDir: "/state/csi/plugins/a", SocketName: "csi.sock", Root: "/state/csi/node/nfs", TaskRoot: "/local/csi",
+		SocketDir: "/state/csi/plugins/a", SocketName: "csi.sock", Root: "/state/csi/node/nfs", TaskRoot: "/local/csi", Privileged: true,
 		Updated: time.Unix(1700000000, 0).UTC()}
 	other := *one
 	other.AllocID = "b"

@@ -59,22 +59,25 @@ const csiDirMode = 0o700
 // The directory of the socket belongs to the user of the task. The agent opens it only below descriptors, since the plugin can put
 // anything there.
 type csiPluginHook struct {
-	deps    *CSI
-	alloc   *nomad.Allocation
-	config  *nomad.TaskCSIPluginConfig // of the task; nil: the task is not a plugin
-	driver  string
-	caps    drivers.Capabilities
-	volumes *volumeHook // resolves the destinations of mounts
-	control Control
-	dial    func(ctx context.Context, s csi.Socket) (pluginProbe, error)
-	log     *slog.Logger
+	deps   *CSI
+	alloc  *nomad.Allocation
+	config *nomad.TaskCSIPluginConfig // of the task; nil: the task is not a plugin
+	driver string
+	caps   drivers.Capabilities
+	// privileged reports whether the task may do on the node what root may.
+	privileged bool
+	volumes    *volumeHook // resolves the destinations of mounts
+	control    Control
+	dial       func(ctx context.Context, s csi.Socket) (pluginProbe, error)
+	log        *slog.Logger
 
 	taskRoot string // the directory of the volumes as the plugin sees it; set by Prestart
 }
 
 func newCSIPluginHook(c Config) hook.Hook {
 	return &csiPluginHook{deps: c.CSI, alloc: c.Alloc, config: c.Task.CSIPluginConfig, driver: c.Task.Driver, caps: c.Capabilities,
-		volumes: &volumeHook{alloc: c.Dir, caps: c.Capabilities}, control: c.Control, dial: dialProbe, log: c.Log}
+		privileged: c.Task.Privileged || c.Capabilities.FSIsolation == drivers.FSIsolationNone,
+		volumes:    &volumeHook{alloc: c.Dir, caps: c.Capabilities}, control: c.Control, dial: dialProbe, log: c.Log}
 }
 
 func (*csiPluginHook) Name() string { return "csi_plugin_supervisor" }

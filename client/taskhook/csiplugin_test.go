@@ -169,6 +169,29 @@ func TestCSIPlugin_Registers(t *testing.T) {
 	}
 }
 
+// The registration of a plugin says whether it may do on the node what root may.
+func TestCSIPlugin_Privileged(t *testing.T) {
+	for name, c := range map[string]struct {
+		isolation  drivers.FSIsolation
+		privileged bool
+		want       bool
+	}{
+		"a container":            {drivers.FSIsolationImage, false, false},
+		"a privileged container": {drivers.FSIsolationImage, true, true},
+		"a process of the node":  {drivers.FSIsolationNone, false, true},
+	} {
+		s := newSupervised("node")
+		hook := newCSIPluginHook(Config{CSI: s.deps, Alloc: s.alloc, Capabilities: drivers.Capabilities{FSIsolation: c.isolation},
+			Task: &nomad.Task{CSIPluginConfig: s.config, Privileged: c.privileged}}).(*csiPluginHook)
+		if err := hook.register(csi.Info{Name: "disk.example"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.registry.list[0].Privileged; got != c.want {
+			t.Errorf("%s: Privileged = %t, want %t", name, got, c.want)
+		}
+	}
+}
+
 // A plugin that does not become healthy, or does not describe itself, is restarted as after a failure.
 func TestCSIPlugin_Restarts(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -161,7 +161,8 @@ func (h *csiPluginHook) registered() bool {
 func (h *csiPluginHook) register(info csi.Info) error {
 	for _, kind := range h.kinds() {
 		if err := h.deps.Plugins.Register(instances.Instance{Kind: kind, ID: h.config.ID, AllocID: h.alloc.ID, Provider: info.Name,
-			Version: info.Version, Socket: h.socket(), Root: h.root(), TaskRoot: h.taskRoot}); err != nil {
+			Version: info.Version, Socket: h.socket(), Root: h.root(), TaskRoot: h.taskRoot,
+			Privileged: h.privileged}); err != nil {
 			return err
 		}
 	}

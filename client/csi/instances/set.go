@@ -31,9 +31,11 @@ type Instance struct {
 	Provider string // the name of the plugin's program
 	Version  string
 	Socket   csi.Socket
-	Root     string    // the directory of the plugin's volumes on the host
-	TaskRoot string    // the path of Root as the plugin sees it
-	Updated  time.Time // when it was registered; Register sets it
+	Root     string // the directory of the plugin's volumes on the host
+	TaskRoot string // the path of Root as the plugin sees it
+	// Privileged reports whether the task may do on the node what root may. What others make is not used as a device.
+	Privileged bool
+	Updated    time.Time // when it was registered; Register sets it
 }
 
 // Store keeps instances across restarts of the agent.
@@ -193,10 +195,12 @@ func (i *Instance) check() error {
 // record returns the instance as it is stored.
 func (i *Instance) record() *state.CSIInstance {
 	return &state.CSIInstance{Kind: string(i.Kind), PluginID: i.ID, AllocID: i.AllocID, Provider: i.Provider, Version: i.Version,
-		SocketDir: i.Socket.Dir, SocketName: i.Socket.Name, Root: i.Root, TaskRoot: i.TaskRoot, Updated: i.Updated}
+		SocketDir: i.Socket.Dir, SocketName: i.Socket.Name, Root: i.Root, TaskRoot: i.TaskRoot, Privileged: i.Privileged,
+		Updated: i.Updated}
 }
 
 func fromRecord(r *state.CSIInstance) Instance {
 	return Instance{Kind: Kind(r.Kind), ID: r.PluginID, AllocID: r.AllocID, Provider: r.Provider, Version: r.Version,
-		Socket: csi.Socket{Dir: r.SocketDir, Name: r.SocketName}, Root: r.Root, TaskRoot: r.TaskRoot, Updated: r.Updated}
+		Socket: csi.Socket{Dir: r.SocketDir, Name: r.SocketName}, Root: r.Root, TaskRoot: r.TaskRoot, Privileged: r.Privileged,
+		Updated: r.Updated}
 }

@@ -13,7 +13,7 @@ import (
 
 // bind checks what the plugin has published, and binds it to the path that tasks mount. It returns the number of a block
 // device, 0 for others. Everything is done with the descriptor that was checked.
-func (m *Manager) bind(r *state.CSIMount, propagation uint64) (device uint64, err error) {
+func (m *Manager) bind(r *state.CSIMount, inst Instance, propagation uint64) (device uint64, err error) {
 	published := path.Join(r.Root, r.Target)
 	parent, err := m.parent(r.Root, r.Target, nil)
 	if err != nil {
@@ -30,7 +30,7 @@ func (m *Manager) bind(r *state.CSIMount, propagation uint64) (device uint64, er
 	defer unix.Close(fd) //nolint:errcheck // opened with O_PATH
 	kind, err := inspect(parent.FD(), fd)
 	if err == nil {
-		err = kind.check(useOf(r).block())
+		err = kind.check(useOf(r).block(), inst)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("what the plugin has published at %s %w", published, err)
@@ -67,8 +67,9 @@ func inspect(parent, fd int) (published, error) {
 }
 
 // check returns an error for what is not published as the specification requires. A block device is a node or a file
-// that is mounted, or a node that the plugin has made.
-func (p published) check(block bool) error {
+// that is mounted, or a node that the plugin has made. A container without privilege may make the node of any device of the
+// host, which it cannot open: for others it would be the device.
+func (p published) check(block bool, by Instance) error {
 	switch {
 	case p.mode == unix.S_IFLNK:
 		return errors.New("is a symbolic link")
@@ -78,6 +79,9 @@ func (p published) check(block bool) error {
 		return errors.New("is not a block device, but attachment_mode is \"block-device\"")
 	case p.mode != unix.S_IFBLK && !p.mounted:
 		return errors.New("is not mounted: " + notShared)
+	case !p.mounted && !by.Privileged:
+		return errors.New("is the node of a device, made by a task without privilege: mount the node there, which needs " +
+			"privileged = true in the task of the plugin")
 	}
 	return nil
 }

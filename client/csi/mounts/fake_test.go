@@ -275,6 +275,7 @@ type plugin struct {
 	id, root string
 	volumes  string // the storage system
 	stages   bool
+	confined bool // it is not privileged
 
 	mu        sync.Mutex
 	absent    bool                                                // it is not registered
@@ -298,7 +299,7 @@ func (p *plugin) Current(id string) (mounts.Plugin, mounts.Instance, error) {
 	if p.absent || id != p.id {
 		return nil, mounts.Instance{}, fmt.Errorf("plugin %s for type csi-node not found: %w", id, instances.ErrNotFound)
 	}
-	return p, mounts.Instance{Root: p.root, TaskRoot: taskRoot, Stages: p.stages}, nil
+	return p, mounts.Instance{Root: p.root, TaskRoot: taskRoot, Stages: p.stages, Privileged: !p.confined}, nil
 }
 
 func (p *plugin) set(change func(*plugin)) {

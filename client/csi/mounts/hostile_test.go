@@ -28,6 +28,9 @@ func blockUse(alloc string) mounts.Use {
 	return u
 }
 
+// confinedNode is the case of a container without privilege. It may make nodes of all devices, and open none.
+const confinedNode = "a device of a plugin without privilege"
+
 // TestHostilePlugin checks what a plugin must not publish. The agent mounts none of it for a task, and removes it.
 func TestHostilePlugin(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -69,9 +72,13 @@ func TestHostilePlugin(t *testing.T) {
 		}, "is not a block device"},
 		"a file as block device": {blockUse, func(at string) error { return os.WriteFile(at, nil, 0o600) }, "is not mounted"},
 		"a link to a device":     {blockUse, func(at string) error { return os.Symlink("/dev/loop0", at) }, "symbolic link"},
+		confinedNode: {blockUse, func(at string) error {
+			return unix.Mknod(at, unix.S_IFBLK|0o600, int(unix.Mkdev(7, 0)))
+		}, "made by a task without privilege"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
+			w.plugin.confined = name == confinedNode
 			a := w.start()
 			w.plugin.publish = func(at string, _ *clientcsi.NodeRequest) error { return c.publish(at) }
 			u := use("a1", "data")

@@ -72,7 +72,7 @@ func (m *Manager) mount(ctx context.Context, req *Request) error {
 	if err := plugin.NodePublish(ctx, call); err != nil {
 		return err
 	}
-	device, err := m.bind(r, req.propagation())
+	device, err := m.bind(r, inst, req.propagation())
 	if err != nil {
 		return err
 	}

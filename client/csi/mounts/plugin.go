@@ -21,6 +21,8 @@ type Instance struct {
 	Root     string // the directory of its volumes, on the host
 	TaskRoot string // the same directory as the plugin sees it
 	Stages   bool   // it stages volumes before it publishes them
+	// Privileged reports whether the plugin may do on the node what root may.
+	Privileged bool
 }
 
 // Plugins finds the node plugins. The error for a plugin without an instance on the node is instances.ErrNotFound.
@@ -56,5 +58,6 @@ func (s set) Current(id string) (Plugin, Instance, error) {
 func (s set) describe(i *instances.Instance) Instance {
 	_, nodes := s.of.Infos()
 	info := nodes[i.ID]
-	return Instance{Root: i.Root, TaskRoot: i.TaskRoot, Stages: info != nil && info.NodeInfo != nil && info.NodeInfo.RequiresNodeStageVolume}
+	return Instance{Root: i.Root, TaskRoot: i.TaskRoot, Privileged: i.Privileged,
+		Stages: info != nil && info.NodeInfo != nil && info.NodeInfo.RequiresNodeStageVolume}
 }
