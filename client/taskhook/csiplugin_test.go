@@ -181,7 +181,7 @@ func TestCSIPlugin_Privileged(t *testing.T) {
 		"a process of the node":  {drivers.FSIsolationNone, false, true},
 	} {
 		s := newSupervised("node")
-		hook := newCSIPluginHook(Config{CSI: s.deps, Alloc: s.alloc, Capabilities: drivers.Capabilities{FSIsolation: c.isolation},
+		hook := newCSIPluginHook(Config{Deps: Deps{CSI: s.deps}, Alloc: s.alloc, Capabilities: drivers.Capabilities{FSIsolation: c.isolation},
 			Task: &nomad.Task{CSIPluginConfig: s.config, Privileged: c.privileged}}).(*csiPluginHook)
 		if err := hook.register(csi.Info{Name: "disk.example"}); err != nil {
 			t.Fatal(err)
