@@ -13,10 +13,12 @@ import (
 type csiSites struct {
 	volumes  map[string]*feasible.CSIVolume        // by ID; nil if it does not exist
 	attached map[string]map[string]map[string]bool // by node and plugin, see State.CSIVolumesOnNode
+	placed   map[string][]*nomad.Allocation        // by the plan, by volume
 }
 
 func newCSISites() *csiSites {
-	return &csiSites{volumes: map[string]*feasible.CSIVolume{}, attached: map[string]map[string]map[string]bool{}}
+	return &csiSites{volumes: map[string]*feasible.CSIVolume{}, attached: map[string]map[string]map[string]bool{},
+		placed: map[string][]*nomad.Allocation{}}
 }
 
 // volume returns a volume, or nil if it does not exist.
@@ -31,12 +33,8 @@ func (s *csiSites) volume(c *cluster, id string) *feasible.CSIVolume {
 			Alloc: func(id string) *nomad.Allocation { return c.snap.Alloc(nil, id) },
 			JobOf: func(a *nomad.Allocation) *nomad.Job { return a.Job },
 		})
-		for _, node := range slices.Sorted(maps.Keys(c.plan.NodeAllocation)) {
-			for _, a := range c.plan.NodeAllocation[node] {
-				if a.CreateIndex == 0 {
-					v.Add(a, jobOf(c, a))
-				}
-			}
+		for _, a := range s.placed[id] {
+			v.Add(a, jobOf(c, a))
 		}
 	}
 	s.volumes[id] = v
@@ -79,9 +77,15 @@ func csiKey(v *feasible.CSIVolume) string { return v.Namespace + "/" + v.ID }
 
 // places records a new allocation of the plan.
 func (s *csiSites) places(c *cluster, a *nomad.Allocation) {
+	seen := map[string]bool{}
 	for _, r := range a.CSIRequests(jobOf(c, a)) {
-		if v := s.volumes[r.SourceFor(a.Name)]; v != nil {
-			v.Remove(a.ID) // of another request for the same volume
+		source := r.SourceFor(a.Name)
+		if seen[source] {
+			continue
+		}
+		seen[source] = true
+		s.placed[source] = append(s.placed[source], a)
+		if v := s.volumes[source]; v != nil {
 			v.Add(a, jobOf(c, a))
 		}
 	}
@@ -91,9 +95,11 @@ func (s *csiSites) places(c *cluster, a *nomad.Allocation) {
 }
 
 // withdraws undoes places for an allocation that is not in the plan.
-func (s *csiSites) withdraws(a *nomad.Allocation) {
-	for _, v := range s.volumes {
-		if v != nil {
+func (s *csiSites) withdraws(c *cluster, a *nomad.Allocation) {
+	for _, r := range a.CSIRequests(jobOf(c, a)) {
+		source := r.SourceFor(a.Name)
+		s.placed[source] = slices.DeleteFunc(s.placed[source], func(p *nomad.Allocation) bool { return p.ID == a.ID })
+		if v := s.volumes[source]; v != nil {
 			v.Remove(a.ID)
 		}
 	}

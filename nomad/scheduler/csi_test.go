@@ -105,14 +105,17 @@ func zone(z string) func(*nomad.CSIInfo) {
 	}
 }
 
-// mounts makes a job request CSI volumes: each is the source, and "r" before it for a reader.
+// mounts makes a job request CSI volumes: each is the source, after "@" for a reader of many, or "+" for a writer of many.
 func mounts(sources ...string) func(*nomad.Job) {
 	return func(j *nomad.Job) {
 		for _, source := range sources {
 			r := &nomad.VolumeRequest{Name: source, Type: "csi", Source: source, AccessMode: nomad.VolumeSingleNodeWriter,
 				AttachmentMode: nomad.VolumeAttachFilesystem}
-			if source[0] == '@' {
+			switch source[0] {
+			case '@':
 				r.Source, r.ReadOnly, r.AccessMode = source[1:], true, nomad.VolumeMultiNodeReader
+			case '+':
+				r.Source, r.AccessMode = source[1:], nomad.VolumeMultiNodeMultiWriter
 			}
 			for _, tg := range j.TaskGroups {
 				if tg.Volumes == nil {
@@ -183,7 +186,10 @@ func TestCSI_Place(t *testing.T) {
 			why: unreadable, waits: []string{"csi-volume:default:data"}},
 		"writer beside readers": {volume: held(csi.Claim{AccessMode: nomad.VolumeMultiNodeReader}), why: unwritable,
 			waits: []string{"csi-volume:default:data"}},
-		"writer beside one of many writers": {volume: held(csi.Claim{Mode: csi.ClaimWrite, AccessMode: nomad.VolumeMultiNodeMultiWriter})},
+		"writer beside one of many writers": {wants: []string{"+data"},
+			volume: held(csi.Claim{Mode: csi.ClaimWrite, AccessMode: nomad.VolumeMultiNodeMultiWriter})},
+		"writer beside one of many writers, with a mode for one": {volume: held(csi.Claim{Mode: csi.ClaimWrite,
+			AccessMode: nomad.VolumeMultiNodeMultiWriter}), why: exhausted, waits: []string{"csi-volume:default:data"}},
 		"reader beside the writer of many nodes": {wants: []string{"@data"},
 			volume: held(csi.Claim{Mode: csi.ClaimWrite, AccessMode: nomad.VolumeMultiNodeSingleWriter})},
 	} {

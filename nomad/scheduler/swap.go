@@ -63,7 +63,7 @@ func (b *base) together(d *draft, waiting []*reconcile.Placement, find finder) (
 		placed, fitting = append(placed, a), append(fitting, p)
 	}
 	for _, a := range placed {
-		c.csi.withdraws(a)
+		c.csi.withdraws(c, a)
 		c.sites.writes(c, a, -1)
 		c.release(a)
 		c.vacate(a)

@@ -23,6 +23,7 @@ type CSIUse struct {
 type CSIVolume struct {
 	*csi.Volume // with Schedulable
 	uses        []CSIUse
+	modes       map[nomad.VolumeAccessMode]int // uses by mode
 }
 
 // CSIUsers are the allocations of a volume.
@@ -34,7 +35,7 @@ type CSIUsers struct {
 
 // NewCSIVolume returns a volume with its uses.
 func NewCSIVolume(shown *csi.Volume, users CSIUsers) *CSIVolume {
-	v := &CSIVolume{Volume: shown}
+	v := &CSIVolume{Volume: shown, modes: map[nomad.VolumeAccessMode]int{}}
 	claimed := map[string]bool{}
 	for _, side := range []struct {
 		claims map[string]*csi.Claim
@@ -50,7 +51,7 @@ func NewCSIVolume(shown *csi.Volume, users CSIUsers) *CSIVolume {
 				if u.Alloc != nil {
 					u.Job = users.JobOf(u.Alloc)
 				}
-				v.uses = append(v.uses, u)
+				v.add(u)
 			}
 		}
 	}
@@ -83,13 +84,39 @@ func (v *CSIVolume) Add(a *nomad.Allocation, job *nomad.Job) {
 		u.Writes = u.Writes || !r.Reads()
 	}
 	if u.Mode != "" {
-		v.uses = append(v.uses, u)
+		v.add(u)
 	}
+}
+
+func (v *CSIVolume) add(u CSIUse) {
+	v.uses = append(v.uses, u)
+	v.modes[u.Mode]++
 }
 
 // Remove removes the uses of an allocation.
 func (v *CSIVolume) Remove(alloc string) {
-	v.uses = slices.DeleteFunc(v.uses, func(u CSIUse) bool { return u.ID == alloc })
+	v.uses = slices.DeleteFunc(v.uses, func(u CSIUse) bool {
+		if u.ID == alloc {
+			v.modes[u.Mode]--
+		}
+		return u.ID == alloc
+	})
+}
+
+// always reports whether a request is free whichever of the uses end: thousands of allocations may share a volume.
+func (v *CSIVolume) always(r *nomad.VolumeRequest) bool {
+	shared := []nomad.VolumeAccessMode{nomad.VolumeMultiNodeMultiWriter}
+	if r.Reads() {
+		shared = append(shared, nomad.VolumeMultiNodeReader, nomad.VolumeMultiNodeSingleWriter)
+	} else if oneWriter[r.Capability().AccessMode] {
+		return false
+	}
+	n := 0
+	for _, mode := range shared {
+		n += v.modes[mode]
+	}
+	unused := &csi.Volume{RequestedCapabilities: v.RequestedCapabilities}
+	return n > 0 && n == len(v.uses) && (v.AccessMode == "" || slices.Contains(shared, v.AccessMode)) && (r.Reads() || unused.AllowsWrites())
 }
 
 // OnNodeBeside reports whether an allocation uses the volume on a node, other than those that except reports by their IDs.
@@ -117,9 +144,12 @@ func (v *CSIVolume) refuse(r *nomad.VolumeRequest, job nomad.NamespacedID, ends 
 	if !v.Schedulable {
 		return no(unusable, nil)
 	}
+	if v.always(r) {
+		return CSIRefusal{}
+	}
 	rest, uses := v.remaining(job, ends)
 	switch {
-	case reads && rest.ReadFree(), !reads && rest.AllowsWrites() && rest.WriteFree():
+	case reads && rest.ReadFree(), !reads && rest.AllowsWrites() && rest.WriteFree() && !sharesWriter(r, uses):
 		return CSIRefusal{}
 	case !reads && !rest.AllowsWrites():
 		return no(unusable, first(uses, func(*CSIUse) bool { return true }))
@@ -129,6 +159,17 @@ func (v *CSIVolume) refuse(r *nomad.VolumeRequest, job nomad.NamespacedID, ends 
 		exhausted += " and is claimed by a garbage collected allocation " + by.ID + "; waiting for claim to be released"
 	}
 	return no(exhausted, by)
+}
+
+// oneWriter are the access modes with a single writer.
+var oneWriter = map[nomad.VolumeAccessMode]bool{nomad.VolumeSingleNodeWriter: true, nomad.VolumeMultiNodeSingleWriter: true}
+
+// sharesWriter reports whether a request to write, or another writer, asks to be the only writer. The mode of the volume, which is
+// that of the first claim, may allow both.
+func sharesWriter(r *nomad.VolumeRequest, uses []*CSIUse) bool {
+	return slices.ContainsFunc(uses, func(u *CSIUse) bool {
+		return u.Writes && (oneWriter[r.Capability().AccessMode] || oneWriter[u.Mode])
+	})
 }
 
 // first returns the first of the uses that is of an existing allocation and matches, or else the first that matches, or nil.
