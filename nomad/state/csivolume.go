@@ -21,6 +21,7 @@ var csiVolumes = &table.Table[csi.Volume]{
 	ID:     func(v *csi.Volume) table.Key { return table.KeyOf(v.Namespace, v.ID) },
 	Indexes: []table.Index[csi.Volume]{
 		{Name: "plugin_id", Key: func(v *csi.Volume) table.Key { return table.KeyOf(v.PluginID) }},
+		{Name: "node_id", Keys: claimingNodes},
 		{Name: "key_id", Key: func(v *csi.Volume) table.Key {
 			if v.Sealed == nil {
 				return nil
@@ -116,7 +117,7 @@ func (s *Snapshot) CSIVolumesOnNode(node string) map[string]map[string]bool {
 		}
 		out[v.PluginID][v.Namespace+"/"+v.ID] = true
 	}
-	for _, v := range s.csiClaimed()[node] {
+	for v := range csiVolumes.By(s.tx, nil, "node_id", table.KeyOf(node)) {
 		add(v)
 	}
 	for a := range s.LiveAllocsByNode(node) {
@@ -129,19 +130,18 @@ func (s *Snapshot) CSIVolumesOnNode(node string) map[string]map[string]bool {
 	return out
 }
 
-// csiClaimed returns the claimed volumes by node. It is computed once for each snapshot.
-func (s *Snapshot) csiClaimed() map[string][]*csi.Volume {
-	s.claimed.Do(func() {
-		s.claimedBy = map[string][]*csi.Volume{}
-		for v := range csiVolumes.All(s.tx, nil) {
-			for _, claims := range []map[string]*csi.Claim{v.ReadClaims, v.WriteClaims, v.PastClaims} {
-				for _, c := range claims {
-					s.claimedBy[c.NodeID] = append(s.claimedBy[c.NodeID], v)
-				}
+// claimingNodes returns the keys of the nodes with claims on a volume. Claims in records of old servers do not name their node.
+func claimingNodes(v *csi.Volume) (out []table.Key) {
+	seen := map[string]bool{"": true}
+	for _, claims := range []map[string]*csi.Claim{v.ReadClaims, v.WriteClaims, v.PastClaims} {
+		for _, c := range claims {
+			if !seen[c.NodeID] {
+				seen[c.NodeID] = true
+				out = append(out, table.KeyOf(c.NodeID))
 			}
 		}
-	})
-	return s.claimedBy
+	}
+	return out
 }
 
 // RegisterCSIVolumes stores new volumes and updates. The claims of a stored volume are kept.

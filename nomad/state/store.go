@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
@@ -77,9 +75,6 @@ type Snapshot struct {
 	store *Store
 	tx    table.Reader
 	index uint64
-
-	claimed   sync.Once
-	claimedBy map[string][]*csi.Volume // see csiClaimed
 }
 
 // Index returns a log index that the snapshot includes.
