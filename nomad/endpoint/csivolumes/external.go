@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/csi"
@@ -13,6 +14,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
+
+// maxStatus limits the text of a plugin about the condition of a volume, in bytes.
+const maxStatus = 512
 
 // ListExternal returns a page of the volumes of a storage system, registered or not. The plugin chooses the pages.
 func (s *Service) ListExternal(ctx context.Context, _ *rpc.Call,
@@ -24,13 +28,20 @@ func (s *Service) ListExternal(ctx context.Context, _ *rpc.Call,
 	case !able(p, func(c *nomad.CSIControllerInfo) bool { return c.SupportsListVolumes }):
 		return nil, errors.New("unimplemented for this plugin")
 	}
-	call := &message.ClientCSIControllerListVolumesRequest{MaxEntries: req.PerPage, StartingToken: req.NextToken,
+	call := &message.ClientCSIControllerListVolumesRequest{MaxEntries: max(req.PerPage, 0), StartingToken: req.NextToken,
 		CSIControllerQuery: query(p.ID)}
 	var got message.ClientCSIControllerListVolumesResponse
 	if err := s.controller(ctx, "ListVolumes", call, &got); err != nil {
 		return nil, err
 	}
-	out := &message.CSIVolumeExternalListResponse{Volumes: got.Entries, NextToken: got.NextToken}
+	out := &message.CSIVolumeExternalListResponse{NextToken: got.NextToken}
+	for _, v := range got.Entries {
+		if v != nil {
+			shown := *v
+			shown.Status = untrusted.Line(v.Status, maxStatus)
+			out.Volumes = append(out.Volumes, &shown)
+		}
+	}
 	out.KnownLeader, out.LastContact = s.Cluster.Contact()
 	return out, nil
 }
@@ -45,7 +56,7 @@ func (s *Service) ListSnapshots(ctx context.Context, _ *rpc.Call,
 	case !able(p, func(c *nomad.CSIControllerInfo) bool { return c.SupportsListSnapshots }):
 		return nil, errors.New("plugin does not support listing snapshots")
 	}
-	call := &message.ClientCSIControllerListSnapshotsRequest{MaxEntries: req.PerPage, StartingToken: req.NextToken, Secrets: req.Secrets,
+	call := &message.ClientCSIControllerListSnapshotsRequest{MaxEntries: max(req.PerPage, 0), StartingToken: req.NextToken, Secrets: req.Secrets,
 		CSIControllerQuery: query(p.ID)}
 	var got message.ClientCSIControllerListSnapshotsResponse
 	if err := s.controller(ctx, "ListSnapshots", call, &got); err != nil {

@@ -153,9 +153,14 @@ func TestExternal(t *testing.T) {
 	c.st.took()
 	var volumes message.CSIVolumeExternalListResponse
 	if err := c.call("", "CSIVolume.ListExternal", &message.CSIVolumeExternalListRequest{PluginID: "ebs",
-		QueryOptions: message.QueryOptions{PerPage: 5, NextToken: "x"}}, &volumes); err != nil || len(volumes.Volumes) != 2 ||
+		QueryOptions: message.QueryOptions{PerPage: 5, NextToken: "x"}}, &volumes); err != nil || len(volumes.Volumes) != 3 ||
 		volumes.NextToken != "next" {
 		t.Errorf("external volumes are %+v, %v", volumes, err)
+	}
+	for _, v := range volumes.Volumes {
+		if v.ExternalID == "bad" && (len(v.Status) > 600 || strings.Contains(v.Status, "\x1b")) {
+			t.Errorf("the status of a volume has %d bytes: %.40q", len(v.Status), v.Status)
+		}
 	}
 	var snapshots message.CSISnapshotListResponse
 	if err := c.call("", "CSIVolume.ListSnapshots", &message.CSISnapshotListRequest{PluginID: "ebs",

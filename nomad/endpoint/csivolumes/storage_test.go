@@ -156,6 +156,8 @@ func (st *storage) methods() []rpc.Method {
 			for id, size := range st.sizes {
 				out.Entries = append(out.Entries, &csi.ExternalStub{ExternalID: id, CapacityBytes: size})
 			}
+			out.Entries = append(out.Entries, nil,
+				&csi.ExternalStub{ExternalID: "bad", IsAbnormal: true, Status: "\x1b[2J" + strings.Repeat("x", 9000)})
 			out.NextToken = "next"
 		}),
 		handle(st, "ControllerCreateSnapshot", func(r *message.ClientCSIControllerCreateSnapshotRequest) (string, csi.Secrets) {
