@@ -56,8 +56,8 @@ func (s *Service) ListSnapshots(ctx context.Context, _ *rpc.Call,
 	case !able(p, func(c *nomad.CSIControllerInfo) bool { return c.SupportsListSnapshots }):
 		return nil, errors.New("plugin does not support listing snapshots")
 	}
-	call := &message.ClientCSIControllerListSnapshotsRequest{MaxEntries: max(req.PerPage, 0), StartingToken: req.NextToken, Secrets: req.Secrets,
-		CSIControllerQuery: query(p.ID)}
+	call := &message.ClientCSIControllerListSnapshotsRequest{MaxEntries: max(req.PerPage, 0), StartingToken: req.NextToken,
+		Secrets: req.Secrets, CSIControllerQuery: query(p.ID)}
 	var got message.ClientCSIControllerListSnapshotsResponse
 	if err := s.controller(ctx, "ListSnapshots", call, &got); err != nil {
 		return nil, err
