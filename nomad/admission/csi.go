@@ -2,9 +2,13 @@ package admission
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -41,4 +45,44 @@ func pluginWarning(k *drivers.Kind, p Place) string {
 			p.Task.Driver)
 	}
 	return ""
+}
+
+// joins returns an error if the job joins a CSI plugin whose jobs are in another namespace, and the asker may not register
+// plugins there. All jobs with one plugin ID are one plugin: each of them receives the secrets of its volumes. A job that is part
+// of the plugin stays so. What the servers derive from a registered version was admitted with it.
+func (w *write) joins() error {
+	if w.cfg.Open && w.who.access == nil || w.who.dry || !w.who.submits() {
+		return nil
+	}
+	for _, p := range Places(w.job) {
+		if p.Task.CSIPluginConfig == nil {
+			continue
+		}
+		plugin := w.snap.CSIPlugin(nil, p.Task.CSIPluginConfig.ID)
+		if plugin == nil {
+			continue
+		}
+		for _, ns := range namespacesOf(plugin, w.job) {
+			why := fmt.Sprintf("task %q joins CSI plugin %q, which is of jobs in another namespace: use another plugin ID", p.Task.Name, plugin.ID)
+			if err := w.who.allow(need{acl.InNamespace(ns, acl.CSIRegisterPlugin), why, false}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// namespacesOf returns the other namespaces of a plugin's jobs, sorted. There is none if the job is one of them.
+func namespacesOf(p *csi.Plugin, job *nomad.Job) []string {
+	found := map[string]bool{}
+	for _, kind := range csi.Kinds() {
+		for ns, ofNamespace := range p.Jobs(kind) {
+			if _, own := ofNamespace[job.ID]; own && ns == job.Namespace {
+				return nil
+			}
+			found[ns] = len(ofNamespace) > 0 || found[ns]
+		}
+	}
+	maps.DeleteFunc(found, func(ns string, some bool) bool { return !some || ns == job.Namespace })
+	return slices.Sorted(maps.Keys(found))
 }

@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -8,8 +10,11 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission/testjobs"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // TestPlugin_Driver checks which drivers can host plugins, and which of these need privileged = true.
@@ -97,6 +102,53 @@ func TestCSI_Rights(t *testing.T) {
 		err = New(Config{}).Rights(Caller(&rpc.Access{Rights: acl.New(false, parsed)}), job)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("with %s: %v, want %q", c.policy, err, c.want)
+		}
+	}
+}
+
+// TestCSI_Joins checks that a job joins the CSI plugin of another namespace only with the right to register plugins there.
+func TestCSI_Joins(t *testing.T) {
+	job := func(namespace, id, plugin string) *nomad.Job {
+		j := testjobs.Exec2(func(task *nomad.Task) { task.CSIPluginConfig = &nomad.TaskCSIPluginConfig{ID: plugin, Type: "node"} })
+		j.Namespace, j.ID = namespace, id
+		return j
+	}
+	store := state.New(slog.New(slog.DiscardHandler))
+	if _, err := store.UpsertNamespaces(5, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "infra"}, {Name: "team"}}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, j := range []*nomad.Job{job("infra", "ebs-nodes", "ebs"), job("team", "nfs-team", "nfs"), job("infra", "nfs-infra", "nfs")} {
+		if _, err := store.RegisterJob(uint64(10+i), &message.JobRegisterRequest{Job: j}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parsed, err := acl.Parse(`namespace "team" { capabilities = ["csi-register-plugin"] }`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := acl.Parse(`namespace "*" { capabilities = ["csi-register-plugin"] }`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	team, all := &rpc.Access{Rights: acl.New(false, parsed)}, &rpc.Access{Rights: acl.New(false, both)}
+	for name, c := range map[string]struct {
+		who  Asker
+		job  *nomad.Job
+		want string // "" is allowed
+	}{
+		"another namespace":            {Caller(team), job("team", "evil", "ebs"), "joins CSI plugin"},
+		"a version submitted again":    {Reverter(team, job("team", "evil", "ebs")), job("team", "evil", "ebs"), "joins CSI plugin"},
+		"with the right there":         {Caller(all), job("team", "good", "ebs"), ""},
+		"a new plugin":                 {Caller(team), job("team", "new", "new"), ""},
+		"a job that is part already":   {Caller(team), job("team", "nfs-team", "nfs"), ""},
+		"the name of a job elsewhere":  {Caller(team), job("team", "ebs-nodes", "ebs"), "joins CSI plugin"},
+		"a plan writes nothing":        {Planner(team), job("team", "evil", "ebs"), ""},
+		"the servers, for its version": {Author(job("team", "evil", "ebs")), job("team", "evil", "ebs"), ""},
+	} {
+		w := &write{View: New(Config{}).At(store.Snapshot()), who: c.who, job: c.job}
+		err := w.joins()
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !errors.Is(err, apierror.ErrPermissionDenied)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }

@@ -36,6 +36,7 @@ var checks = []rule{
 	{"use of Vault", (*write).vault},
 	{"privilege of tasks that need it", (*write).grant},
 	{"rights of the asker", func(w *write) error { return w.Rights(w.who, w.job) }},
+	{"CSI plugins of other namespaces", (*write).joins},
 	{"registration is open", (*write).open},
 	{"fields of the servers", (*write).ofServers},
 	{"validation", (*write).valid},
