@@ -255,3 +255,20 @@ func TestClear(t *testing.T) {
 		t.Errorf("mounts remain: %q", got)
 	}
 }
+
+// TestSpacesInNames checks that a volume whose ID has white space other than that of the list of mounts is released, also if
+// the plugin has left more than one mount.
+func TestSpacesInNames(t *testing.T) {
+	for _, space := range []string{" ", "\t", "\u00a0", "\u2003", "\v"} {
+		w := newWorld(t)
+		a := w.start()
+		u := use("a1", "my"+space+"disk")
+		a.mustMount(t, u)
+		at := w.plugin.host(w.plugin.requests[0].Target)
+		if err := unix.Mount("tmpfs", at, "tmpfs", 0, "size=4k"); err != nil {
+			t.Fatal(err)
+		}
+		a.release(t, "a1")
+		w.nothingLeft(a)
+	}
+}

@@ -46,7 +46,7 @@ func (m *Manager) table(top *safefs.Dir) ([]point, error) {
 	read := 0
 	for lines.Scan() {
 		read += len(lines.Bytes()) + 1
-		fields := strings.Fields(lines.Text()) // ID, parent, device, root, mount point, options, optional fields, "-"
+		fields := strings.Split(lines.Text(), " ") // ID, parent, device, root, mount point, options, optional fields, "-"
 		if len(fields) < 7 {
 			return nil, fmt.Errorf("the list of mounts has the line %q", lines.Text())
 		}
