@@ -494,3 +494,22 @@ func TestCSIPlugin_WaitsForVolumes(t *testing.T) {
 		})
 	}
 }
+
+// A task that was paused, or was restarted, is registered again when its plugin is healthy again.
+func TestCSIPlugin_NextStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSupervised("node")
+		for range 2 {
+			s.run(t, time.Minute)
+			if got := s.registry.kinds(); len(got) != 1 {
+				t.Errorf("registered as %q while it runs", got)
+			}
+			if err := s.Exited(t.Context(), nil, nil); err != nil || s.registry.kinds() != nil {
+				t.Errorf("Exited() = %v, registered as %q", err, s.registry.kinds())
+			}
+		}
+		if want := []string{"Plugin became healthy: plugin: disk", "Plugin became healthy: plugin: disk"}; !slices.Equal(s.control.events, want) {
+			t.Errorf("events %q, want %q", s.control.events, want)
+		}
+	})
+}

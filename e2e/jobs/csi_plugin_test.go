@@ -121,7 +121,8 @@ func TestCSIRaw(t *testing.T) {
 	harness.NeedsRoot(t)
 	r := newCSIRig(t, "")
 	a := r.next()
-	harness.Run(t, a, harness.Job("disk", `type = "system"`, r.task("disk", "raw_exec", fmt.Sprintf("command = %q\n%s", r.program, r.args()))))
+	task := r.task("disk", "raw_exec", fmt.Sprintf("command = %q\n%s", r.program, r.args()))
+	harness.Run(t, a, harness.Job("disk", `type = "system"`, task))
 	al := harness.Await(t, a, "disk", "running", 1)[0]
 	info := r.awaitHealthy(a, "disk")
 	if info.AllocID != al.ID || info.NodeInfo.ID != "n" {
@@ -139,6 +140,20 @@ func TestCSIRaw(t *testing.T) {
 	if want := []string{api.TaskStarted, "Plugin became healthy"}; r.pid() != pid || again.ID != al.ID || !slices.Equal(typesOf(again), want) {
 		t.Errorf("after a kill of the agent: process %d, was %d; allocation %s, was %s; events %q, want %q", r.pid(), pid, again.ID, al.ID,
 			typesOf(again), want)
+	}
+
+	if err := syscall.Kill(harness.Supervisor(t, r.dir), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	harness.Run(t, a, harness.Job("disk", "type = \"system\"\npriority = 51", task)) // an update in place
+	harness.Within(t, harness.Patience, "the update", func() bool {
+		al := harness.OnlyAlloc(t, a, "disk")
+		return al.JobVersion == 1 && al.ClientStatus == api.AllocClientStatusRunning
+	})
+	if again := harness.OnlyAlloc(t, a, "disk"); r.pid() != pid || again.ID != al.ID || healthy(a, "disk") == nil ||
+		again.TaskStates["t"].Restarts != 0 {
+		t.Errorf("after a kill of the supervisor and an update: process %d, was %d; allocation %s, was %s; healthy %t; events %q", r.pid(), pid,
+			again.ID, al.ID, healthy(a, "disk") != nil, typesOf(again))
 	}
 
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
