@@ -7,6 +7,7 @@
 //	e2e/sdk        the official SDK, and our package api beside it; e2e/ecosystem: other clients of Nomad
 //	e2e/jobs       what a job may contain: tasks, drivers, artifacts, volumes, networks, services
 //	e2e/nodes      several nodes and servers: drain, migration, membership, TLS
+//	e2e/csi        CSI volumes and plugins, with agents, plugins and leaders that are killed
 //	e2e/crash      agents killed, stopped or damaged; e2e/killed: at each step of an allocation
 //	e2e/identity   tokens over their life; SPIFFE, single sign-on, trust of other services
 //	e2e/security   hostile callers, jobs and tasks; e2e/attack: a table of operations; e2e/access: who may call what
