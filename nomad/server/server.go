@@ -273,7 +273,7 @@ func (s *Server) endpoints() *endpoint.Service {
 		Nodes: nodes.Config{AuthoritativeRegion: s.cfg.AuthoritativeRegion, Introduction: s.cfg.Introduction, Heartbeats: s.beats,
 			Plans: s.plans},
 		HostVolumes: hostvolumes.Config{Plans: s.plans, Blocked: s.blocked},
-		CSIVolumes:  csivolumes.Config{Plugins: s.csi, Releases: s.claims, Secrets: s.secrets},
+		CSIVolumes:  csivolumes.Config{Plugins: s.csi, Releases: s.claims, Secrets: s.secrets, Plans: s.plans, Blocked: s.blocked},
 		Variables:   variables.Config{Locks: s.locks, Keyring: s.ring},
 		Servers: servers.Config{Name: s.cfg.Name, Datacenter: s.cfg.Datacenter, Warning: s.cfg.Introduction.Warning(),
 			Voters: s, Autopilot: s, Snapshots: s},

@@ -67,6 +67,9 @@ func (s *Service) remove(ctx context.Context, namespace, id string, secrets csi.
 		return 0, err
 	}
 	defer unlockRemote()
+	release := s.cfg.Plans.Withhold(csi.Resource(namespace, id)) // no plan places an allocation that would claim it
+	defer s.cfg.Blocked.UnblockFailed()
+	defer release()
 	if err := s.removable(s.Snapshot(), v); err != nil {
 		return 0, err
 	}

@@ -1,6 +1,8 @@
 package csivolumes_test
 
 import (
+	"errors"
+	"slices"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -35,6 +37,48 @@ func TestDelete_Duplicate(t *testing.T) {
 		t.Fatal(err)
 	}
 	servertest.Equal(t, "calls", c.st.took(), "DeleteVolume vol-db")
+}
+
+// While a volume is deleted, no allocation is placed that would claim it. If that fails, the job is placed after all.
+func TestDelete_Withheld(t *testing.T) {
+	c := newCluster(t)
+	if _, err := c.create(volume("db")); err != nil {
+		t.Fatal(err)
+	}
+	deleting, fail := make(chan bool), make(chan bool)
+	c.st.do(func() {
+		c.st.before = func(method string) error {
+			if method == "DeleteVolume" {
+				deleting <- true
+				<-fail
+				return errors.New("rpc error: code = Internal desc = busy")
+			}
+			return nil
+		}
+	})
+	deleted := make(chan error, 1)
+	go func() { deleted <- c.remove("db") }()
+	<-deleting
+	if err := c.call("", "Job.Register", &message.JobRegisterRequest{Job: using("j", "db")}, &message.JobRegisterResponse{}); err != nil {
+		t.Fatal(err)
+	}
+	servertest.Eventually(t, func() bool { // placed or blocked
+		var evals message.JobEvaluationsResponse
+		if err := c.call("", "Job.Evaluations", &message.JobSpecificRequest{JobID: "j"}, &evals); err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(evals.Evaluations, func(e *nomad.Evaluation) bool {
+			return e.Status == nomad.EvalStatusBlocked || e.Status == nomad.EvalStatusComplete
+		})
+	})
+	for _, a := range c.n.Allocs(1) {
+		if a.JobID == "j" {
+			t.Error("an allocation was placed that uses the volume")
+		}
+	}
+	close(fail)
+	wantError(t, "delete", <-deleted, "busy")
+	c.n.alloc("j")
 }
 
 // A repeated claim is not answered without an attachment because the controllers are gone: the node would mount a volume that is

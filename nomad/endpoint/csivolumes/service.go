@@ -56,11 +56,25 @@ type Secrets interface {
 	Of(ctx context.Context, v *csi.Volume) (csi.Secrets, error)
 }
 
+// Plans commits the plans. plan.Applier implements it.
+type Plans interface {
+	// Withhold makes a volume unusable for plans until release is called. Earlier plans are committed.
+	Withhold(volume string) (release func())
+}
+
+// Blocked holds the evaluations that wait. broker.Blocked implements it.
+type Blocked interface {
+	// UnblockFailed retries the evaluations whose plans were rejected.
+	UnblockFailed()
+}
+
 // Config configures a Service. All fields are required.
 type Config struct {
 	Plugins  Plugins
 	Releases Releases
 	Secrets  Secrets
+	Plans    Plans
+	Blocked  Blocked
 }
 
 // Service handles the methods.
