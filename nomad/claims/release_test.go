@@ -216,3 +216,65 @@ func inOrder(t *testing.T, calls []string) {
 		detached = detached || strings.HasPrefix(c, "detach")
 	}
 }
+
+// TestRelease_Answered checks that calls of Release for several claims of a volume are answered when the volume, a claim or the
+// leadership ends before their attempts.
+func TestRelease_Answered(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(w *world, stop func())
+		want error // of the claim without an attempt
+	}{
+		"the volume ends": {func(w *world, _ func()) {
+			w.Must(w.t, message.CSIVolumeDeregisterRequestType, &message.CSIVolumeDeregisterRequest{VolumeIDs: []string{"v"}, Force: true,
+				WriteRequest: message.WriteRequest{Namespace: "default"}})
+		}, nil},
+		"the claims end": {func(w *world, _ func()) {
+			for _, alloc := range []string{"a", "b"} {
+				for _, s := range []csi.ClaimState{csi.ClaimUnpublishing, csi.ClaimNodeDetached, csi.ClaimReadyToFree} {
+					w.Must(w.t, message.CSIVolumeClaimRequestType, &message.CSIVolumeClaimRequest{VolumeID: "v", AllocationID: alloc,
+						State: s, Claim: csi.ClaimWrite, WriteRequest: message.WriteRequest{Namespace: "default"}})
+				}
+			}
+			w.claim("v", "c", "n3") // so that the volume still has a claim
+			w.end("c")
+		}, nil},
+		"the leadership ends": {func(_ *world, stop func()) { stop() }, apierror.ErrNoLeader},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test(t, func(w *world) {
+				for i, alloc := range []string{"a", "b"} {
+					w.claim("v", alloc, []string{"n1", "n2"}[i])
+					w.end(alloc)
+				}
+				w.plugins.set(failing("unmount", "device is busy"))
+				stop := w.run()
+				defer stop()
+				time.Sleep(10 * time.Minute)
+				for n := len(w.plugins.calls); len(w.plugins.calls) < n+2; { // so that the next look is of the calls below
+					time.Sleep(10 * time.Millisecond)
+				}
+				time.Sleep(5 * time.Second)
+				w.plugins.set(hanging("unmount"))
+				touch(w) // a look, and then a pause
+				synctest.Wait()
+				var calls []<-chan error
+				for _, alloc := range []string{"a", "b"} {
+					calls = append(calls, w.release("v", alloc))
+				}
+				time.Sleep(time.Minute) // the attempt of one of them hangs, and the other one waits
+				c.end(w, stop)
+				time.Sleep(3 * time.Minute)
+				for i, done := range calls {
+					select {
+					case err := <-done:
+						if i == 1 && !errors.Is(err, c.want) {
+							t.Errorf("Release() = %v, want %v", err, c.want)
+						}
+					default:
+						t.Errorf("call %d is not answered", i)
+					}
+				}
+			})
+		})
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/internal/backoff"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/csi"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -80,6 +81,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 		stop()
 		r.attempts.Wait()
 		r.settle()
+		for _, v := range r.volumes {
+			v.forget(apierror.ErrNoLeader, func(string) bool { return true })
+		}
 	}()
 	w.lead()
 	for ctx.Err() == nil {
@@ -115,11 +119,27 @@ func (r *run) settle() {
 		}
 		c.tried = time.Now()
 		c.due = c.tried.Add(c.delay.NextJitter())
-		for _, req := range c.asked {
-			req.done <- o.err
-		}
-		c.asked = nil
+		c.reply(o.err)
 	}
+}
+
+// reply answers the calls of Release that wait for an attempt.
+func (c *claim) reply(err error) {
+	for _, req := range c.asked {
+		req.done <- err
+	}
+	c.asked = nil
+}
+
+// forget removes the claims for which gone returns true, and replies to the calls of Release that wait for them.
+func (v *volume) forget(err error, gone func(alloc string) bool) {
+	maps.DeleteFunc(v.claims, func(alloc string, c *claim) bool {
+		if !gone(alloc) {
+			return false
+		}
+		c.reply(err)
+		return true
+	})
 }
 
 // look finds the ended claims in state. A change of what a claim depends on makes it due.
@@ -145,7 +165,13 @@ func (r *run) look(snap *state.Snapshot, ws memdb.WatchSet, now time.Time) {
 		}
 		r.volumes[key].update(&volumeView{snap, ws, v, now}, snap.EndedCSIClaims(v))
 	}
-	maps.DeleteFunc(r.volumes, func(key volumeKey, v *volume) bool { return !found[key] && v.begun.IsZero() })
+	maps.DeleteFunc(r.volumes, func(key volumeKey, v *volume) bool {
+		if found[key] || !v.begun.IsZero() {
+			return false
+		}
+		v.forget(nil, func(string) bool { return true }) // the claims do not exist any more
+		return true
+	})
 }
 
 // current returns u if neither the volume nor one of its allocations has changed, else what it is now, or nil if the volume has
@@ -213,7 +239,7 @@ func (v *volume) update(s *volumeView, ended []*csi.Claim) {
 			have.seen, have.due = seen, earlier(have.due, have.tried.Add(soonest))
 		}
 	}
-	maps.DeleteFunc(v.claims, func(alloc string, _ *claim) bool { return !exists[alloc] })
+	v.forget(nil, func(alloc string) bool { return !exists[alloc] })
 }
 
 func earlier(a, b time.Time) time.Time {
