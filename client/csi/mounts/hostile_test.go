@@ -257,17 +257,17 @@ func TestClear(t *testing.T) {
 }
 
 // TestSpacesInNames checks that a volume whose ID has white space other than that of the list of mounts is released, also if
-// the plugin has left more than one mount.
+// the plugin has mounted something below it and unmounts nothing.
 func TestSpacesInNames(t *testing.T) {
 	for _, space := range []string{" ", "\t", "\u00a0", "\u2003", "\v"} {
 		w := newWorld(t)
 		a := w.start()
-		u := use("a1", "my"+space+"disk")
-		a.mustMount(t, u)
-		at := w.plugin.host(w.plugin.requests[0].Target)
-		if err := unix.Mount("tmpfs", at, "tmpfs", 0, "size=4k"); err != nil {
-			t.Fatal(err)
+		w.plugin.publish = func(at string, _ *clientcsi.NodeRequest) error {
+			below := filepath.Join(at, "below")
+			return errors.Join(os.Mkdir(at, 0o700), unix.Mount("tmpfs", at, "tmpfs", 0, "size=4k"), os.Mkdir(below, 0o700),
+				unix.Mount("tmpfs", below, "tmpfs", 0, "size=4k"))
 		}
+		a.mustMount(t, use("a1", "my"+space+"disk"))
 		a.release(t, "a1")
 		w.nothingLeft(a)
 	}
