@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/e2e/harness"
 	"github.com/open-nomad/open-nomad/internal/testconsul"
+	"github.com/open-nomad/open-nomad/internal/testcsi"
 	"github.com/open-nomad/open-nomad/internal/testvault"
 )
 
@@ -28,6 +29,7 @@ import (
 //	<!-- agent: -acl-enabled -->     flags of the page's agent, anywhere on the page
 //	<!-- consul: agent.hcl -->       a stand-in of Consul with ACLs; the file of the page has the rules of the agent's token
 //	<!-- vault -->                   a stand-in of Vault
+//	<!-- csi -->                     the example of a CSI plugin, and its job
 //	<!-- not run: <reason> -->       before a fence: the block is not run or checked
 //	<!-- file: web.nomad.hcl -->     before a fence: the block is written to this file
 //
@@ -40,6 +42,10 @@ import (
 var consulRules = regexp.MustCompile(`(?m)^<!-- consul: (.*) -->$`)
 
 var vaultPage = regexp.MustCompile(`(?m)^<!-- vault -->$`)
+
+// csiPage matches the marker of a page that uses the example of a CSI plugin: its program is in the directory of the page, with
+// the job file of csi-plugin.md.
+var csiPage = regexp.MustCompile(`(?m)^<!-- csi -->$`)
 
 var agentFlags = regexp.MustCompile(`(?m)^<!-- agent: (.*) -->$`)
 
@@ -167,12 +173,19 @@ func runPage(t *testing.T, p docPage, script string) {
 		harness.WriteFile(t, filepath.Join(o.Dir, "vault.hcl"), config)
 		o.Args, env = append(o.Args, "-config="+filepath.Join(o.Dir, "vault.hcl")), append(env, own...)
 	}
+	if csiPage.MatchString(p.text) {
+		harness.WriteFile(t, filepath.Join(o.Dir, "csi.hcl"), "plugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n")
+		o.Args = append(o.Args, "-config="+filepath.Join(o.Dir, "csi.hcl"))
+	}
 	if slices.Contains(flags, "-acl-enabled") {
 		o.Secret = firstToken
 		env = append(env, "NOMAD_TOKEN="+firstToken)
 	}
 	a := harness.Start(t, o)
 	work := pageDir(t)
+	if csiPage.MatchString(p.text) {
+		addPlugin(t, work)
+	}
 	env = append(env, "NOMAD_ADDR="+a.Address(), "HOME="+work)
 	ctx, cancel := context.WithTimeout(t.Context(), snippetLimit)
 	defer cancel()
@@ -183,6 +196,22 @@ func runPage(t *testing.T, p docPage, script string) {
 	})
 	bash(ctx, t, work, env, script)
 	harness.PurgeAll(t, a)
+}
+
+// addPlugin adds the example of a CSI plugin to the directory of a page, and its job.
+func addPlugin(t *testing.T, work string) {
+	t.Helper()
+	const file = "storage.nomad.hcl"
+	if err := os.Symlink(testcsi.Build(t), filepath.Join(work, "examplecsi")); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pages(t) {
+		for _, b := range p.blocks {
+			if b.note == "file: "+file {
+				harness.WriteFile(t, filepath.Join(work, file), b.text)
+			}
+		}
+	}
 }
 
 // startConsul starts a stand-in of Consul. It returns the configuration of the agent, whose token has the rules in a file of

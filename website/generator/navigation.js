@@ -3,7 +3,7 @@
 export const sections = [
   { title: 'Start', pages: ['index', 'get-started', 'install', 'three-servers', 'migrate'] },
   { title: 'Run jobs', pages: ['jobs', 'debug-a-job', 'scheduling', 'evaluations', 'logs', 'alloc-exec', 'port-forward', 'canaries', 'job-wait', 'services', 'consul', 'consul-connect', 'services-without-consul', 'consul-move', 'consul-api', 'dns', 'checks',
-    'networking', 'secrets', 'variables', 'vault', 'vault-move', 'volumes', 'devices', 'data-migration', 'task-api', 'simulate'] },
+    'networking', 'secrets', 'variables', 'vault', 'vault-move', 'volumes', 'csi-volumes', 'csi-plugin', 'csi-stuck', 'devices', 'data-migration', 'task-api', 'simulate'] },
   { title: 'Isolate and harden', pages: ['harden-a-node', 'isolation', 'sandbox', 'learn', 'privilege', 'sandbox-programs', 'security-model'] },
   { title: 'Identity and access', pages: ['identity', 'spiffe', 'acl', 'acl-policies', 'acl-enforcement', 'login', 'namespaces', 'quotas', 'audit'] },
   { title: 'Operate', pages: ['agent', 'cluster', 'tls', 'regions', 'node-pools', 'node-drain', 'rebalance', 'metrics', 'snapshots',
