@@ -13,7 +13,8 @@ import (
 var keyPages = map[string][]any{
 	"job": {api.Job{}}, "group": {api.TaskGroup{}}, "task": {api.Task{}}, "resources": {api.Resources{}, api.NUMAResource{}},
 	"identity": {api.WorkloadIdentity{}}, "spiffe": {api.TaskSpiffe{}},
-	"network": {api.NetworkResource{}, api.Port{}, api.DNSConfig{}}, "volume": {api.VolumeRequest{}, api.VolumeMount{}},
+	"network": {api.NetworkResource{}, api.Port{}, api.DNSConfig{}}, "volume": {api.VolumeRequest{}, api.VolumeMount{}, api.CSIMountOptions{}},
+	"csi_plugin":     {api.TaskCSIPluginConfig{}},
 	"ephemeral_disk": {api.EphemeralDisk{}}, "logs": {api.LogConfig{}}, "restart": {api.RestartPolicy{}},
 	"reschedule": {api.ReschedulePolicy{}},
 	"update":     {api.UpdateStrategy{}}, "migrate": {api.MigrateStrategy{}}, "constraint": {api.Constraint{}}, "affinity": {api.Affinity{}},
