@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/e2e/harness"
@@ -230,7 +232,8 @@ func buildCSIPlugin(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("CSI_PLUGIN", testcsi.Build(t))
 	data, err := os.MkdirTemp("", "csi")
 	ts.Check(err)
-	ts.Defer(func() { // of a script that failed: a plugin outlives its agent
+	ts.Check(os.Chmod(data, 0o711)) // tasks have other users
+	ts.Defer(func() {               // of a script that failed: a plugin outlives its agent
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		for name, a := range ts.Value(agentsKey{}).(*agents).of {
@@ -239,6 +242,13 @@ func buildCSIPlugin(ts *testscript.TestScript, neg bool, args []string) {
 			}
 		}
 	})
-	t.Cleanup(func() { harness.RemoveAll(t, data) })
+	t.Cleanup(func() {
+		// An agent with volumes keeps this mount, so that they survive its restart. It is busy if a volume is left.
+		err := unix.Unmount(filepath.Join(data, "client", "csi"), unix.UMOUNT_NOFOLLOW)
+		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) { // not mounted, not used
+			t.Errorf("unmount the directory of CSI volumes: %v", err)
+		}
+		harness.RemoveAll(t, data)
+	})
 	ts.Setenv("CSI_DATA", data)
 }

@@ -138,7 +138,7 @@ func csiModes(list []*api.CSIVolumeCapability) string {
 	return term.Table(rows)
 }
 
-// releases returns a table of the claims that are being released, and the commands that end their waits.
+// releases returns a table of the claims that are being released, and the commands that end their waits, or show more.
 func releases(list []*api.CSIVolumeRelease, detail term.Detail) string {
 	rows := []string{"Allocation|Node|State|Since|Waits For"}
 	var commands []string
@@ -150,7 +150,7 @@ func releases(list []*api.CSIVolumeRelease, detail term.Detail) string {
 	}
 	out := term.Table(rows)
 	if len(commands) > 0 {
-		out += "\n\nTo end the wait:\n  " + strings.Join(commands, "\n  ")
+		out += "\n\nRun next:\n  " + strings.Join(commands, "\n  ")
 	}
 	return out
 }

@@ -50,7 +50,7 @@ function Releases({ volume, refresh }) {
     { label: 'Node', kind: 'narrow', cell: (r) => r.NodeID && html`<a href=${nodeHref(r.NodeID)}><${Code} of=${shortID(r.NodeID)} /></a>` },
     { label: 'State', kind: 'narrow', cell: (r) => html`<${Status} of=${r.State} />` },
     { label: 'Since', kind: 'narrow', cell: (r) => html`<${Ago} at=${r.Since} />` },
-    { label: 'Waits for', kind: 'wide', cell: (r) => html`<bdi>${r.Waits || 'the next step'}</bdi>${r.Command && html`<div>To end the wait: <${Code} of=${r.Command} /></div>`}` },
+    { label: 'Waits for', kind: 'wide', cell: (r) => html`<bdi>${r.Waits || 'the next step'}</bdi>${r.Command && html`<div>Run next: <${Code} of=${r.Command} /></div>`}` },
     { label: 'Actions', kind: 'narrow', cell: (r) => r.NodeID && html`<${DialogButton} label="Try now" dialog=${(close) => html`<${Detach} volume=${volume} node=${r.NodeID} onClose=${close} onDone=${refresh} />`} />` },
   ]
   return html`<${Section} title="Claims being released">
