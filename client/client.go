@@ -440,6 +440,7 @@ func (c *Client) Run(ctx context.Context) error {
 		c.vanish(ctx)
 	}
 	c.allocs.Close()
+	c.csi.mounts.Close()
 	endServices()
 	endTokens()
 	if c.cfg.Ephemeral {

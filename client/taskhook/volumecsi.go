@@ -33,7 +33,9 @@ func (h *volumeHook) findCSI(have *found, v *nomad.VolumeRequest, m *nomad.Volum
 		return fmt.Errorf("driver %q can't give a task a block device: use another driver, or attachment_mode = \"file-system\"", req.Task.Driver)
 	}
 	have.name, have.host, have.device = fmt.Sprintf("CSI volume %q", source), got.Path, got.Device
-	have.readOnly = v.Reads() || m.ReadOnly
+	if have.readOnly = v.Reads() || m.ReadOnly; have.device && have.readOnly {
+		have.host = got.Reads
+	}
 	if m.Owner == nomad.VolumeOwnerTask && (have.readOnly || v.AccessMode != nomad.VolumeSingleNodeWriter && v.AccessMode != nomad.VolumeMultiNodeSingleWriter) {
 		return fmt.Errorf("owner = %q needs a volume with one writer, which the task is: access_mode %s or %s, without read_only", m.Owner,
 			nomad.VolumeSingleNodeWriter, nomad.VolumeMultiNodeSingleWriter)

@@ -75,8 +75,11 @@ func TestCSIBlockDevice(t *testing.T) {
 	if err := os.WriteFile(node, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(node+"-reads", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	m := at("local/disk")
-	cfg, _ := ofCSI(mounts.Mounted{Path: node, Device: true}, m)
+	cfg, _ := ofCSI(mounts.Mounted{Path: node, Device: true, Reads: node + "-reads"}, m)
 	got, err := prestart(t, cfg, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +89,8 @@ func TestCSIBlockDevice(t *testing.T) {
 		t.Errorf("mounts = %+v, devices = %+v, want %+v", got.mounts, got.devices, want)
 	}
 	m.ReadOnly = true
-	if got, err = prestart(t, cfg, nil); err != nil || len(got.devices) != 1 || got.devices[0].Permissions != "r" {
+	if got, err = prestart(t, cfg, nil); err != nil || len(got.devices) != 1 || got.devices[0].Permissions != "r" ||
+		got.devices[0].HostPath != node+"-reads" {
 		t.Errorf("devices = %+v, %v, want one that is read-only", got.devices, err)
 	}
 }

@@ -30,12 +30,26 @@ type csiRig struct {
 
 func newCSIRig(t *testing.T, config string) *csiRig {
 	t.Helper()
-	r := &csiRig{t: t, program: testcsi.Build(t), dir: harness.TempDir(t)}
-	for _, dir := range []string{r.dir, filepath.Dir(r.dir), filepath.Dir(r.program)} { // tasks pass through
+	dir := harness.TempDir(t)
+	passable(t, filepath.Dir(dir))
+	return newCSIRigIn(t, dir, config)
+}
+
+// passable lets tasks pass through directories.
+func passable(t *testing.T, dirs ...string) {
+	t.Helper()
+	for _, dir := range dirs {
 		if err := os.Chmod(dir, 0o711); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// newCSIRigIn is newCSIRig with a directory for the agent.
+func newCSIRigIn(t *testing.T, dir, config string) *csiRig {
+	t.Helper()
+	r := &csiRig{t: t, program: testcsi.Build(t), dir: dir}
+	passable(t, r.dir, filepath.Dir(r.program))
 	harness.Mkdir(t, r.storage())
 	r.configure(t, config)
 	r.next = successive(t, r.dir, filepath.Join(r.dir, "csi.hcl"))

@@ -3,6 +3,7 @@ package mounts
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 
 	"golang.org/x/sys/unix"
@@ -86,6 +87,29 @@ func (p published) check(block bool, by Instance) error {
 	return nil
 }
 
+// The modes of the nodes of a block device. Only root enters their directory, and drivers show a node to the tasks that mount the
+// volume, which have users of their own. For a device, a read-only mount has no effect: a task that may only read gets a node
+// that it cannot open for writing.
+const (
+	nodeWrites = 0o666
+	nodeReads  = 0o444
+)
+
+// readsSuffix ends the name of the second node.
+const readsSuffix = "-reads"
+
+// makeNodes creates the nodes of a block device.
+func makeNodes(dir *safefs.Dir, name string, device uint64, readOnly bool) error {
+	mode := fs.FileMode(nodeWrites)
+	if readOnly {
+		mode = nodeReads
+	}
+	if err := dir.RemoveAll(name + readsSuffix); err != nil {
+		return err
+	}
+	return errors.Join(dir.MakeBlockDevice(name, device, mode), dir.MakeBlockDevice(name+readsSuffix, device, nodeReads))
+}
+
 // bindAt makes the open file available at the path of the use below "mounted". A block device gets a node of its own: it has
 // the number that was checked, and another owner of it changes nothing on the host.
 func (m *Manager) bindAt(u Use, fd int, p published, propagation uint64) error {
@@ -121,7 +145,7 @@ func (m *Manager) bindAt(u Use, fd int, p published, propagation uint64) error {
 		return err
 	}
 	if p.mode == unix.S_IFBLK {
-		return dir.MakeBlockDevice(name, p.device, 0o600)
+		return makeNodes(dir, name, p.device, u.ReadOnly)
 	}
 	return attach(dir, name, tree, p.mode)
 }
@@ -178,9 +202,10 @@ func (m *Manager) remains(r *state.CSIMount) (got Mounted, there bool, err error
 	if err != nil {
 		return got, false, err
 	}
-	got = Mounted{Path: path.Join(real, u.bound()), Device: r.Device != 0}
-	if got.Device {
-		return got, isDevice(dir, path.Base(u.bound()), r.Device), nil
+	got = Mounted{Path: path.Join(real, u.bound())}
+	if name := path.Base(u.bound()); r.Device != 0 {
+		got.Device, got.Reads = true, got.Path+readsSuffix
+		return got, isDevice(dir, name, r.Device) && isDevice(dir, name+readsSuffix, r.Device), nil
 	}
 	if !dir.Mounted(path.Base(u.bound())) {
 		return got, false, nil

@@ -162,7 +162,7 @@ func (w *world) begin(edit ...func(*mounts.Config)) *agent {
 		defer close(done)
 		m.Run(ctx) //nolint:errcheck // ends with ctx
 	}()
-	a := &agent{m, sync.OnceFunc(func() { cancel(); <-done })}
+	a := &agent{m, sync.OnceFunc(func() { cancel(); <-done; m.Close() })}
 	w.t.Cleanup(a.stop)
 	return a
 }

@@ -172,8 +172,11 @@ func TestBlockDevice(t *testing.T) {
 			if err := errors.Join(unix.Lstat(got.Path, &st), unix.Lstat(w.plugin.host(w.plugin.requests[0].Target), &theirs)); err != nil {
 				t.Fatal(err)
 			}
-			if st.Mode != unix.S_IFBLK|0o600 || st.Rdev != uint64(device) || !got.Device || st.Ino == theirs.Ino {
+			if st.Mode != unix.S_IFBLK|0o666 || st.Rdev != uint64(device) || !got.Device || st.Ino == theirs.Ino {
 				t.Errorf("node %s has mode %o, number %d, inode %d; the plugin's has %d", got.Path, st.Mode, st.Rdev, st.Ino, theirs.Ino)
+			}
+			if err := unix.Lstat(got.Reads, &st); err != nil || st.Mode != unix.S_IFBLK|0o444 || st.Rdev != uint64(device) {
+				t.Errorf("the node for readers has mode %o and number %d: %v", st.Mode, st.Rdev, err)
 			}
 			a.stop()
 			a = w.start()

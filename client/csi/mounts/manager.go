@@ -129,6 +129,7 @@ type Request struct {
 type Mounted struct {
 	Path   string // on the host, without links; only root can change it
 	Device bool   // it is the node of a block device
+	Reads  string // the path of the node that cannot be opened for writing
 }
 
 // Begin records that the servers may soon have a claim for the use, so that it is released when the allocation ends. If the

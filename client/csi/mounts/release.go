@@ -69,10 +69,9 @@ func (m *Manager) await(ctx context.Context, is func(*state.CSIMount) bool) erro
 	}
 }
 
-// Run releases the volumes of ended allocations until ctx ends. It is called once. When it returns, it leaves nothing shared that is not in use.
+// Run releases the volumes of ended allocations until ctx ends. It is called once.
 func (m *Manager) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
-	defer m.Close()
 	defer close(m.over)
 	defer workers.Wait()
 	tick := time.NewTicker(sweepEvery)

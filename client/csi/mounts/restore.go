@@ -132,7 +132,7 @@ func (m *Manager) removeUnusedOf(all *safefs.Dir, alloc string) error {
 	names, err := d.Names()
 	errs, stays, owned := []error{err}, false, m.owned()
 	for _, name := range names {
-		if belongs(path.Join(mountedName, alloc, name), owned) || d.Mounted(name) {
+		if belongs(path.Join(mountedName, alloc, strings.TrimSuffix(name, readsSuffix)), owned) || d.Mounted(name) {
 			stays = true
 			continue
 		}
@@ -147,11 +147,9 @@ func (m *Manager) removeUnusedOf(all *safefs.Dir, alloc string) error {
 // pluginsName is the directory of the sockets of plugins that run, below Dir.
 const pluginsName = "plugins"
 
-// Close ends the sharing of mounts if no volume is mounted and no plugin runs.
+// Close ends the sharing of mounts if nothing is mounted and no plugin runs. Run has returned, and so have the runners of
+// allocations.
 func (m *Manager) Close() {
-	if len(m.list()) > 0 {
-		return
-	}
 	top, err := safefs.Open(m.cfg.Dir)
 	if err != nil {
 		return // it was never shared
@@ -166,7 +164,7 @@ func (m *Manager) Close() {
 	if running {
 		return
 	}
-	if _, err := Unshare(m.cfg.Dir); err != nil {
+	if _, err := Unshare(m.cfg.Dir); err != nil { // while volumes are mounted, the next agent needs it
 		m.cfg.Log.Warn("unmount the directory of CSI volumes", "err", err)
 	}
 }

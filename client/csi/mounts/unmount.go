@@ -138,7 +138,7 @@ func (m *Manager) unbind(r *state.CSIMount) error {
 		return nil
 	}
 	if err == nil {
-		err = m.remove(dir, bound)
+		err = errors.Join(m.remove(dir, bound), dir.RemoveAll(path.Base(bound)+readsSuffix))
 		dir.Close() //nolint:errcheck // a directory
 	}
 	if err != nil {
