@@ -179,3 +179,30 @@ func TestSecrets_Update(t *testing.T) {
 		}
 	}
 }
+
+// A request sets no fields that the servers own: a caller could otherwise give a volume the encrypted secrets of another one, whose
+// plugin would then reveal them, or block it with claims.
+func TestRequest_OwnedFields(t *testing.T) {
+	s, _ := servertest.Start(t, nil)
+	servertest.Register(t, s, plugin())
+	c := &cluster{T: t, s: s, st: newStorage(t)}
+	c.n = c.st.join(s.RPCAddr(), "i-1")
+	c.connected()
+	if _, err := c.create(volume("db")); err != nil {
+		t.Fatal(err)
+	}
+	stolen := s.State().Snapshot().CSIVolume(nil, "default", "db").Sealed
+	claims := map[string]*csi.Claim{"a": {AllocationID: "a"}}
+	for _, id := range []string{"evil", "db"} {
+		if _, err := c.registered(volume(id, func(v *csi.Volume) {
+			v.Secrets, v.Sealed, v.ReadClaims, v.WriteClaims, v.PastClaims = csi.Secrets{}, stolen, claims, claims, claims
+			v.AccessMode, v.Provider, v.CreateIndex, v.Schedulable = "multi-node-multi-writer", "evil", 9000, true
+		})); err != nil {
+			t.Fatal(err)
+		}
+		v := s.State().Snapshot().CSIVolume(nil, "default", id)
+		if v.Sealed != nil || v.InUse() || v.AccessMode != "" || v.Provider != "aws" || v.CreateIndex == 9000 {
+			t.Errorf("volume %s is %+v", id, v)
+		}
+	}
+}
