@@ -140,7 +140,7 @@ func TestSecrets_OtherBuilds(t *testing.T) {
 	servertest.TransferLeadership(t, all, followers[0])
 	servertest.Eventually(t, func() bool {
 		now := followers[0].State().Snapshot().CSIVolume(nil, "default", "db")
-		return now.Secrets == nil && now.Sealed != nil
+		return now != nil && now.Secrets == nil && now.Sealed != nil
 	})
 	if contains(string(servertest.State(t, followers[0].Server)), secret) {
 		t.Error("the snapshot has the secrets in plain text")
