@@ -1,6 +1,7 @@
 package csi_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,7 +12,15 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m, nil) }
+// inParallel is the number of tests that run at once. They wait for most of their time.
+const inParallel = "4"
+
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", inParallel); err != nil {
+		panic(err) // a flag of package testing
+	}
+	harness.Main(m, nil)
+}
 
 // built is the program of the plugin, which is built once for all tests.
 var built = sync.OnceValues(func() ([]byte, error) {

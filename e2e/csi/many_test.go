@@ -12,7 +12,7 @@ import (
 const (
 	manyVolumes = 500
 	manyUsed    = 60
-	inParallel  = 8
+	manyCallers = 8
 )
 
 // TestMany has hundreds of volumes. A job uses some of them at once, the same job on the other node then the same ones.
@@ -22,9 +22,9 @@ func TestMany(t *testing.T) {
 	each := func(what string, do func(id string) error) {
 		t.Helper()
 		var wg sync.WaitGroup
-		for first := range inParallel {
+		for first := range manyCallers {
 			wg.Go(func() {
-				for i := first; i < manyVolumes; i += inParallel {
+				for i := first; i < manyVolumes; i += manyCallers {
 					if err := do(fmt.Sprintf("many[%d]", i)); err != nil {
 						t.Errorf("%s volume %d: %v", what, i, err)
 					}

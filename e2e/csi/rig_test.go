@@ -128,6 +128,10 @@ func (r *rig) plugin(version string) string {
 	return fmt.Sprintf(`job "storage" {
   type = "system"
   group "g" {
+    update {
+      max_parallel     = 1
+      min_healthy_time = "100ms"
+    }
     restart {
       attempts = 100
       delay    = "100ms"
