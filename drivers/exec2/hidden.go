@@ -3,7 +3,6 @@ package exec2
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/safefs"
@@ -29,8 +28,7 @@ func hide(p *sandbox.Policy, hidden []string, allocDir string) error {
 	if p.Mounts == nil {
 		return nil
 	}
-	p.Mounts.Hide = slices.Concat(p.Mounts.Hide, dirs)
-	return nil
+	return process.HideAgent(p.Mounts, hidden)
 }
 
 // checkGrant refuses a path that gives the task access to a directory of the agent.

@@ -1,8 +1,6 @@
 package exec2
 
 import (
-	"slices"
-
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -48,11 +46,9 @@ func (s *setup) sidecarPolicy(agentDirs []string, sidecar *drivers.Sidecar) (*sa
 		return nil, err
 	}
 	if base.Mounts != nil {
-		existing, err := process.Existing(agentDirs)
-		if err != nil {
+		if err := process.HideAgent(base.Mounts, agentDirs); err != nil {
 			return nil, err
 		}
-		base.Mounts.Hide = slices.Concat(base.Mounts.Hide, existing)
 	}
 	p, err := process.SidecarPolicy(base, s.cfg, sidecar)
 	if err != nil {

@@ -54,11 +54,9 @@ func (c *Confiner) Confine(ctx context.Context, cfg *drivers.TaskConfig, s *driv
 		if err := viewTask(base, cfg, s); err != nil {
 			return nil, err
 		}
-		hide, err := Existing(c.AgentDirs)
-		if err != nil {
+		if err := HideAgent(base.Mounts, c.AgentDirs); err != nil {
 			return nil, err
 		}
-		base.Mounts.Hide = slices.Concat(base.Mounts.Hide, hide)
 	} else if os.Geteuid() == 0 || cfg.NetNS != "" || len(cfg.Files) > 0 {
 		return nil, fmt.Errorf("confine a sidecar: this agent cannot create namespaces: %w", err)
 	}
@@ -132,6 +130,11 @@ func SetFilter(p *sandbox.Policy, profile *seccomp.Profile) (err error) {
 // Existing returns the paths, without links, of those directories that exist. It omits directories
 // below others of them, which are hidden with those.
 func Existing(dirs []string) ([]string, error) {
+	all, err := existing(dirs)
+	return outermost(all), err
+}
+
+func existing(dirs []string) ([]string, error) {
 	var out []string
 	for _, dir := range dirs {
 		real, err := filepath.EvalSymlinks(dir)
@@ -143,7 +146,24 @@ func Existing(dirs []string) ([]string, error) {
 		}
 		out = append(out, real)
 	}
-	return outermost(out), nil
+	return out, nil
+}
+
+// volumesDir is the directory of the CSI volumes below the state directory of a client. It is a mount of its own.
+const volumesDir = "csi"
+
+// HideAgent hides the directories of the agent, and unmounts the volumes of other tasks that are below them: the namespace of the
+// program would keep them in use after their tasks have ended.
+func HideAgent(m *sandbox.Mounts, dirs []string) error {
+	all, err := existing(dirs)
+	if err != nil {
+		return err
+	}
+	m.Hide = slices.Concat(m.Hide, outermost(all))
+	for _, dir := range all {
+		m.Unmount = append(m.Unmount, filepath.Join(dir, volumesDir))
+	}
+	return nil
 }
 
 // outermost omits directories that are below others of them.

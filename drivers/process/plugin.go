@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -73,14 +72,13 @@ func (c *Confiner) pluginPolicy(p *Plugin) (*sandbox.Policy, error) {
 	}
 	err := OwnNamespaces()
 	if err == nil {
-		hide, herr := Existing(c.AgentDirs)
-		if herr != nil {
-			return nil, herr
-		}
 		out.OwnUsers, out.PrivatePID, out.PrivateIPC = !root, true, true
-		out.Mounts = &sandbox.Mounts{Hide: slices.Concat(hiddenDirs, hide), Proc: true,
+		out.Mounts = &sandbox.Mounts{Hide: hiddenDirs, Proc: true,
 			// A bind instead of Tmp: its source is opened before the directories of the agent are hidden.
 			Binds: []sandbox.Bind{{Source: sandbox.Path{Name: filepath.Base(p.Tmp), Beneath: filepath.Dir(p.Tmp)}, Target: "/tmp"}}}
+		if err := HideAgent(out.Mounts, c.AgentDirs); err != nil {
+			return nil, err
+		}
 	} else if root {
 		return nil, err
 	}

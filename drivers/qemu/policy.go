@@ -46,11 +46,9 @@ func (m *machine) policy(e process.Environment, agentDirs []string) (*sandbox.Po
 	if err := process.Isolate(p, m.cfg); err != nil {
 		return nil, err
 	}
-	hide, err := process.Existing(agentDirs)
-	if err != nil {
+	if err := process.HideAgent(p.Mounts, agentDirs); err != nil {
 		return nil, err
 	}
-	p.Mounts.Hide = slices.Concat(p.Mounts.Hide, hide)
 	if err := process.AddDevices(p, m.cfg); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +30,8 @@ func (p *Policy) mount(lookup *lookup) error {
 	if err != nil {
 		return err
 	}
+	unneeded := openMounts(p.Mounts.Unmount) // before they are hidden
+	defer closeFiles(unneeded)
 	if err := p.hide(lookup); err != nil {
 		return err
 	}
@@ -40,6 +43,9 @@ func (p *Policy) mount(lookup *lookup) error {
 		defer view.tree.Close()
 	}
 	if err := p.makeBinds(lookup, sources); err != nil {
+		return err
+	}
+	if err := unmountAll(unneeded); err != nil { // after the binds of what is below them
 		return err
 	}
 	if p.Mounts.Tmp != (Path{}) {
@@ -70,6 +76,28 @@ func (p *Policy) openSources(lookup *lookup) ([]int, error) {
 		sources = append(sources, fd)
 	}
 	return sources, nil
+}
+
+// openMounts opens the roots of mounts. It omits paths that do not exist.
+func openMounts(names []string) (out []int) {
+	for _, name := range names {
+		if fd, err := safefs.OpenNoLinks(name, unix.O_PATH|unix.O_DIRECTORY); err == nil {
+			out = append(out, fd)
+		}
+	}
+	return out
+}
+
+// unmountAll unmounts the mounts whose roots are open, with all mounts below them.
+func unmountAll(roots []int) error {
+	for _, fd := range roots {
+		// The magic link leads to the mount also if its path is hidden.
+		err := unix.Unmount("/proc/self/fd/"+strconv.Itoa(fd), unix.MNT_DETACH)
+		if err != nil && err != unix.EINVAL { // not the root of a mount
+			return fmt.Errorf("unmount what the program does not need: %w", err)
+		}
+	}
+	return nil
 }
 
 func closeFiles(all []int) {

@@ -123,11 +123,15 @@ type Mounts struct {
 	// Hide are directories that appear empty except for the grants of Files below them, also through
 	// links, and the places of Binds. A directory that is granted itself, by this name or its path
 	// without links, is not hidden. A directory that does not exist is skipped.
-	Hide  []string
-	View  View // the zero View hides nothing
-	Binds []Bind
-	Tmp   Path // directory shown as /tmp; Modes are ignored; the zero Path keeps the host's
-	Proc  bool // fresh /proc of the program's PID namespace, with its own processes only
+	Hide []string
+	// Unmount are mount points of the host that the namespace does not keep, with all mounts below them, so that the program
+	// keeps no file system of others busy after the host has unmounted it. Binds may be of files below them. A path
+	// without a mount is skipped.
+	Unmount []string
+	View    View // the zero View hides nothing
+	Binds   []Bind
+	Tmp     Path // directory shown as /tmp; Modes are ignored; the zero Path keeps the host's
+	Proc    bool // fresh /proc of the program's PID namespace, with its own processes only
 }
 
 // View restricts a directory that many programs share to the program's own part: Own, and the
@@ -309,9 +313,11 @@ func (p *Policy) validateNamespaces() error {
 			v.Own == ".") {
 		errs = append(errs, fmt.Errorf("view: %q is not a directory below %q", v.Own, v.Dir))
 	}
-	for _, dir := range m.Hide {
-		if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || dir == "/" {
-			errs = append(errs, fmt.Errorf("hide: %q is not the absolute path of a directory below the root", dir))
+	for what, dirs := range map[string][]string{"hide": m.Hide, "unmount": m.Unmount} {
+		for _, dir := range dirs {
+			if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || dir == "/" {
+				errs = append(errs, fmt.Errorf("%s: %q is not the absolute path of a directory below the root", what, dir))
+			}
 		}
 	}
 	for _, b := range m.Binds {
@@ -368,6 +374,9 @@ func (m *Mounts) print(line func(string, ...any)) {
 	m.Root.print(line)
 	for _, dir := range m.Hide {
 		line("  of %s only what is granted there", dir)
+	}
+	for _, dir := range m.Unmount {
+		line("  %s is unmounted", dir)
 	}
 	if m.View != (View{}) {
 		line("  of %s only %s", m.View.Dir, m.View.Own)

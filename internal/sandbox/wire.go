@@ -13,7 +13,7 @@ import (
 // length and its bytes, a list its length and its elements, a pointer a boolean and the value.
 // Agent and stage must be of one build: any change of the fields changes the header, and the stage
 // refuses another header.
-const wireHeader = "nomad sandbox policy 8\n"
+const wireHeader = "nomad sandbox policy 9\n"
 
 // errWire means that the input is not a complete encoded policy.
 var errWire = errors.New("truncated or malformed input")
@@ -200,6 +200,7 @@ func (r *Root) code(w *wire) {
 func (m *Mounts) code(w *wire) {
 	optional(w, &m.Root, (*Root).code)
 	list(w, &m.Hide, (*wire).string)
+	list(w, &m.Unmount, (*wire).string)
 	w.string(&m.View.Dir)
 	w.string(&m.View.Own)
 	list(w, &m.Binds, (*wire).bind)
