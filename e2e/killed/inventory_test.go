@@ -67,6 +67,9 @@ func TestInventory(t *testing.T) {
 		"record of a network":        filepath.Join(n.data, "client/network/planted.json"),
 		"result of a plugin":         filepath.Join(n.data, "client/network/results/planted"),
 		"record of a task":           filepath.Join(n.data, "client/supervise/tasks/planted"),
+		"CSI volume of a task":       filepath.Join(n.data, "client/csi/mounted/a1/planted"),
+		"published CSI volume":       filepath.Join(n.data, "client/csi/node/p/per-alloc/a1/planted"),
+		"staged CSI volume":          filepath.Join(n.data, "client/csi/node/p/staging/default/planted"),
 		"directory of an allocation": filepath.Join(n.data, "alloc/planted"),
 		"directory of a volume":      filepath.Join(n.volumes, "planted"),
 	} {

@@ -260,6 +260,9 @@ func (f *fleet) files() []string {
 			"record of a network":        "client/network/*.json",
 			"result of a plugin":         "client/network/results/*",
 			"record of a task":           "client/supervise/tasks/*",
+			"CSI volume of a task":       "client/csi/mounted/*/*",
+			"published CSI volume":       "client/csi/*/*/per-alloc/*/*",
+			"staged CSI volume":          "client/csi/*/*/staging/*/*",
 			"directory of an allocation": "alloc/*",
 			"received data":              "alloc/*/.migrate",
 		} {
@@ -309,7 +312,20 @@ func (f *fleet) records() []string {
 	for _, cl := range claims {
 		out = append(out, fmt.Sprintf("claim of %s on volume %s: %s", cl.JobID, cl.VolumeName, cl.ID))
 	}
-	if err := errors.Join(append(errs, err, err2)...); err != nil && !errors.Is(err, context.Canceled) {
+	csi, _, err3 := c.CSIVolumes().List(nil)
+	for _, v := range csi {
+		out = append(out, fmt.Sprintf("CSI volume %s", v.ID))
+		full, _, err := c.CSIVolumes().Info(v.ID, nil)
+		if errs = append(errs, err); err != nil {
+			continue
+		}
+		for _, claims := range []map[string]*api.Allocation{full.ReadAllocs, full.WriteAllocs} {
+			for alloc := range claims {
+				out = append(out, fmt.Sprintf("claim of allocation %s on CSI volume %s", alloc, v.ID))
+			}
+		}
+	}
+	if err := errors.Join(append(errs, err, err2, err3)...); err != nil && !errors.Is(err, context.Canceled) {
 		out = append(out, "unknown records: "+err.Error())
 	}
 	return out
