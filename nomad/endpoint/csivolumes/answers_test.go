@@ -104,9 +104,30 @@ func TestAnswers_Refusals(t *testing.T) {
 	if c.get("other") != nil || c.get("db") == nil {
 		t.Error("a refused request changed the state")
 	}
+	const none = `no instance of CSI plugin "ebs" is healthy: run its job, or see why it fails with 'nomad plugin status ebs'`
+	node, controller := *c.n.Node.CSINodePlugins["ebs"], *c.n.Node.CSIControllerPlugins["ebs"]
+	node.RequiresControllerPlugin, controller.RequiresControllerPlugin = false, false
 	c.n.set(func(i *nomad.CSIInfo) { i.Healthy, i.RequiresControllerPlugin = true, false })
-	_, err = c.create(volume("other"))
-	wantError(t, "create, no controller", err, "plugin has no controller")
+	for _, r := range []struct {
+		name             string
+		reported, health bool
+		want             string
+	}{
+		{"no instance", false, false, none},
+		{"no healthy instance", true, false, none},
+		{"no controller", true, true, "plugin has no controller"},
+	} {
+		nodes, controllers := map[string]*nomad.CSIInfo{}, map[string]*nomad.CSIInfo{}
+		if r.reported {
+			n, k := node, controller
+			n.Healthy, k.Healthy = r.health, r.health
+			nodes["ebs"], controllers["ebs"] = &n, &k
+		}
+		c.n.Node.CSINodePlugins, c.n.Node.CSIControllerPlugins = nodes, controllers
+		c.n.register()
+		_, err = c.create(volume("other"))
+		wantError(t, "create, "+r.name, err, r.want)
+	}
 	c.st.took()
 	if _, err = c.registered(volume("other")); err != nil {
 		t.Error(err)

@@ -123,7 +123,7 @@ func (s *Service) create(ctx context.Context, v *csi.Volume) (uint64, error) {
 	case old != nil:
 		return s.update(ctx, change{old: old, requested: v, plugin: p})
 	case !p.ControllerRequired:
-		return 0, errors.New("plugin has no controller")
+		return 0, noController(p)
 	case !able(p, func(c *nomad.CSIControllerInfo) bool { return c.SupportsCreateDelete }):
 		return 0, errors.New("plugin does not support creating volumes")
 	case v.Name == "":
@@ -142,6 +142,14 @@ func (s *Service) create(ctx context.Context, v *csi.Volume) (uint64, error) {
 		return 0, fmt.Errorf("controller create volume: plugin %q created volume %q: %w", p.ID, v.Name, err)
 	}
 	return s.storeCreated(ctx, v)
+}
+
+// noController is the error about a plugin that reports no controller. A plugin without instances does not report what it has.
+func noController(p *csi.Plugin) error {
+	if p.NodesHealthy+p.ControllersHealthy == 0 {
+		return fmt.Errorf("no instance of CSI plugin %q is healthy: run its job, or see why it fails with 'nomad plugin status %s'", p.ID, p.ID)
+	}
+	return errors.New("plugin has no controller")
 }
 
 // createExternal creates a volume in the storage system.
