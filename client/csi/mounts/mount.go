@@ -112,9 +112,14 @@ func (m *Manager) intend(req *Request, inst Instance) (*state.CSIMount, error) {
 		r.PluginID, r.ExternalID, r.Options, r.Boot = req.PluginID, req.ExternalID, digest(req.Options), m.cfg.Boot
 		r.Root, r.TaskRoot, r.Staging, r.Target, r.Device = inst.Root, inst.TaskRoot, staging, req.target(), 0
 	})
-	m.tree.Lock() // a sweep that has not seen the record yet is over
-	m.tree.Unlock()
+	m.awaitSweep()
 	return r, err
+}
+
+// awaitSweep waits until a sweep is over that has not seen the newest record.
+func (m *Manager) awaitSweep() {
+	m.tree.Lock()
+	defer m.tree.Unlock()
 }
 
 // stageable returns an error if another volume is staged at the path, or the volume with other options. All users of a path

@@ -53,7 +53,7 @@ func (m *Manager) Expand(ctx context.Context, req *message.ClientCSINodeExpandVo
 	case req.VolumeID == "":
 		return 0, errors.New("VolumeID is required")
 	case req.Claim == nil || req.Claim.AllocationID == "":
-		return 0, errors.New("Claim is required") //nolint:staticcheck // in the form of the others
+		return 0, errors.New("claim with an AllocationID is required")
 	}
 	var size int64
 	found := false
