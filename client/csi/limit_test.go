@@ -166,11 +166,12 @@ func TestGarbage(t *testing.T) {
 
 // TestHangingCall checks that a call ends with its context, and that the plugin is told.
 func TestHangingCall(t *testing.T) {
-	ended := make(chan struct{})
+	begun, ended := make(chan struct{}), make(chan struct{})
 	p := (&fake{answer: func(ctx context.Context, method string, _ any) (any, error) {
 		if method == "Probe" {
 			return &spec.ProbeResponse{}, nil
 		}
+		close(begun)
 		<-ctx.Done()
 		close(ended)
 		return nil, ctx.Err()
@@ -178,6 +179,7 @@ func TestHangingCall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- methods["NodePublishVolume"](ctx, p) }()
+	<-begun // a call that ends before it reaches the plugin does not end there
 	if _, err := p.Probe(t.Context()); err != nil {
 		t.Errorf("another call during a call that hangs: %v", err)
 	}
