@@ -48,7 +48,7 @@ func (h *volumeHook) Prestart(ctx context.Context, req *TaskPrestartRequest, res
 		name := req.Env.Expand(m.Volume)
 		have, err := h.find(name, m, req)
 		if err == nil {
-			err = h.mount(have, m, req)
+			err = h.mount(ctx, have, m, req)
 		}
 		if err == nil && taken[have.target] {
 			err = fmt.Errorf("destination %s is already used by another volume", have.target)
@@ -76,8 +76,12 @@ func (h *volumeHook) noMounts(req *TaskPrestartRequest) error {
 }
 
 // mount sets the destination of a volume, and creates it if it must exist.
-func (h *volumeHook) mount(have *found, m *nomad.VolumeMount, req *TaskPrestartRequest) error {
-	info, err := statNoLinks(have.host)
+func (h *volumeHook) mount(ctx context.Context, have *found, m *nomad.VolumeMount, req *TaskPrestartRequest) error {
+	var info *unix.Stat_t
+	err := safefs.Await(ctx, func() (err error) { // the server of its file system may not answer
+		info, err = statNoLinks(have.host)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("%s of this node: %w", have.name, err)
 	}

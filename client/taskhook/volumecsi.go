@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/csi/mounts"
 	"github.com/open-nomad/open-nomad/client/csi/owner"
+	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -48,7 +49,8 @@ func (f *found) give(ctx context.Context, m *nomad.VolumeMount, req *TaskPrestar
 	if m.Owner != nomad.VolumeOwnerTask {
 		return nil
 	}
-	if err := owner.Give(ctx, f.host, owner.IDs{UID: req.Owner.UID, GID: req.Owner.GID}); err != nil {
+	to := owner.IDs{UID: req.Owner.UID, GID: req.Owner.GID}
+	if err := safefs.Await(ctx, func() error { return owner.Give(ctx, f.host, to) }); err != nil {
 		return fmt.Errorf("owner = %q: %w", m.Owner, err)
 	}
 	return nil

@@ -165,9 +165,14 @@ func (m *Manager) list() []*state.CSIMount {
 	return out
 }
 
-// move applies an event to a use, and stores its record with the changes of edit. The caller has the queue of the volume, or
-// is the only one that knows of the use.
+// move applies an event to a use, and stores its record with the changes of edit. The moves of a use follow each other: End does
+// not wait for a call for the volume.
 func (m *Manager) move(key string, by event, edit func(*state.CSIMount)) (*state.CSIMount, error) {
+	leave, err := m.queues.enter(context.Background(), "move/"+key)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	r := &state.CSIMount{}
 	if old := m.use(key); old != nil {
 		*r = *old

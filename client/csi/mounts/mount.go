@@ -10,13 +10,28 @@ import (
 
 	clientcsi "github.com/open-nomad/open-nomad/client/csi"
 	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/csi"
 )
 
 // Mount mounts a volume for an allocation. After an error, or the end of ctx, the plugin may still have mounted it: Release
-// undoes that.
+// undoes that. After the end of ctx, it does not wait for a file system that does not answer: the volume's queue stays taken until
+// it does.
 func (m *Manager) Mount(ctx context.Context, req Request) (Mounted, error) {
+	var got Mounted
+	err := safefs.Await(ctx, func() (err error) {
+		got, err = m.mountInTurn(ctx, req)
+		return err
+	})
+	if err != nil {
+		return Mounted{}, err
+	}
+	return got, nil
+}
+
+// mountInTurn is Mount, in the queue of the volume.
+func (m *Manager) mountInTurn(ctx context.Context, req Request) (Mounted, error) {
 	leave, err := m.queues.enter(ctx, queuesOf(req.Namespace, req.VolumeID, req.PluginID, req.ExternalID)...)
 	if err != nil {
 		return Mounted{}, fmt.Errorf("mount volume %q: wait for another call for the volume: %w", req.VolumeID, err)

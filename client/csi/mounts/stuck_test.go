@@ -115,3 +115,45 @@ func (s several) Current(id string) (mounts.Plugin, mounts.Instance, error) {
 	}
 	return s[0].Current(id)
 }
+
+// TestStuckFileSystem_End checks that an allocation whose volume is stuck ends, and that the volume is released later, when the
+// server of its file system answers.
+func TestStuckFileSystem_End(t *testing.T) {
+	w := newWorld(t)
+	a := w.start()
+	var answer func()
+	stuck := make(chan struct{})
+	w.plugin.publish = func(at string, _ *clientcsi.NodeRequest) error {
+		answer = stuckFS(t, at)
+		close(stuck)
+		return nil
+	}
+	ctx, stop := context.WithCancelCause(context.Background())
+	defer stop(nil)
+	r := request(use("a1", "stuck"))
+	if err := a.Begin(ctx, r.Use); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := a.Mount(ctx, r)
+		done <- err
+	}()
+	<-stuck
+	stopped := errors.New("stopped")
+	time.AfterFunc(100*time.Millisecond, func() { stop(stopped) })
+	select {
+	case err := <-done:
+		if !errors.Is(err, stopped) {
+			t.Errorf("Mount() = %v, want %v", err, stopped)
+		}
+	case <-time.After(patience):
+		t.Error("an allocation that must stop waits for the file system")
+	}
+	if err := a.End("a1"); err != nil {
+		t.Error(err)
+	}
+	answer()
+	a.release(t, "a1")
+	w.nothingLeft(a)
+}

@@ -54,6 +54,9 @@ func Give(ctx context.Context, volume string, to IDs) error {
 			return err
 		}
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // the task does not start, and the caller may have left
+	}
 	if err := unix.Fchownat(fd, "", to.UID, to.GID, unix.AT_EMPTY_PATH); err != nil {
 		return refused(fmt.Errorf("change the owner of the volume's root: %w", err))
 	}

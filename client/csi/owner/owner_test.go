@@ -84,6 +84,10 @@ func TestGive_Once(t *testing.T) {
 	if err := owner.Give(ended, root, task); !errors.Is(err, context.Canceled) {
 		t.Errorf("Give() of an ended task = %v", err)
 	}
+	empty := t.TempDir()
+	if err := owner.Give(ended, empty, task); !errors.Is(err, context.Canceled) || ownerOf(t, empty) == task {
+		t.Errorf("Give() of an empty volume to an ended task = %v, owner %v", err, ownerOf(t, empty))
+	}
 	if got := ownerOf(t, root); got == task {
 		t.Error("the root has the owner before its files have it")
 	}
