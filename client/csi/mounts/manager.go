@@ -19,9 +19,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-// The times of Config.
+// The times of Config. patience is shorter than the time after which servers free the claims of a plugin that is gone
+// (claims.DefaultGoneAfter): by then the node has unmounted the volume itself.
 const (
-	patience = 10 * time.Minute
+	patience = 4 * time.Minute
 	retryMin = time.Second
 	retryMax = time.Minute
 )
@@ -45,7 +46,7 @@ type Config struct {
 	Emit func(nomad.NodeEvent)
 	Log  *slog.Logger
 
-	Patience           time.Duration // with a plugin that is not registered; 0 means 10 min
+	Patience           time.Duration // with a plugin that is not registered; 0 means 4 min
 	RetryMin, RetryMax time.Duration // delays between attempts to unmount; 0 means 1 s and 1 min
 }
 
