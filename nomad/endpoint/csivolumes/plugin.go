@@ -28,7 +28,8 @@ func (s *Service) ListPlugins(ctx context.Context, _ *rpc.Call,
 				At:       func(p *csi.Plugin) page.Cursor { return page.Cursor{ID: p.ID} },
 				Filtered: func(p *csi.Plugin) any { return p.Stub() },
 				Keep:     func(p *csi.Plugin) bool { return strings.HasPrefix(p.ID, req.Prefix) }}.Page(snap.CSIPlugins(ws))
-			out.Index = max(snap.TableIndex(state.TableCSIPlugins), 1)
+			// As in Nomad, each registration of a node changes the index of the plugins.
+			out.Index = max(snap.TableIndex(state.TableCSIPlugins, state.TableNodes), 1)
 			out.Plugins, out.NextToken = page.Each(found, (*csi.Plugin).Stub), next
 			return err
 		})
