@@ -151,6 +151,8 @@ func TestCSIRaw(t *testing.T) {
 	if info.AllocID != al.ID || info.NodeInfo.ID != "n" {
 		t.Errorf("the node reports %+v", info)
 	}
+	want := []string{api.TaskStarted, "Plugin became healthy"}
+	harness.Within(t, harness.Patience, "the events", func() bool { return slices.Equal(typesOf(harness.OnlyAlloc(t, a, "disk")), want) })
 	pid := r.pid()
 	r.stages(al, r.state("monolith", "disk"))
 
@@ -160,7 +162,7 @@ func TestCSIRaw(t *testing.T) {
 	a = r.next()
 	r.awaitHealthy(a, "disk")
 	again := harness.Await(t, a, "disk", "running", 1)[0]
-	if want := []string{api.TaskStarted, "Plugin became healthy"}; r.pid() != pid || again.ID != al.ID || !slices.Equal(typesOf(again), want) {
+	if r.pid() != pid || again.ID != al.ID || !slices.Equal(typesOf(again), want) {
 		t.Errorf("after a kill of the agent: process %d, was %d; allocation %s, was %s; events %q, want %q", r.pid(), pid, again.ID, al.ID,
 			typesOf(again), want)
 	}
