@@ -115,7 +115,8 @@ func TestConsulMove(t *testing.T) {
 	if back := m.running(); back["plain"] != before["plain"] || back["token"] == native["token"] {
 		t.Errorf("allocations %v were %v: want the first to stay and the second to be replaced", back, native)
 	}
-	if tokens := m.consul.Logins(); len(tokens) != 3 {
-		t.Errorf("%d tokens of logins, want those of two services and a task", len(tokens))
+	// The token of the first registration of plain was replaced: it stays valid for a minute, also if the agent restarts.
+	if n := len(m.consul.Logins()); n != 3 && n != 4 {
+		t.Errorf("%d tokens of logins, want those of two services and a task, and at most one that was replaced", n)
 	}
 }
