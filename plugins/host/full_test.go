@@ -145,7 +145,7 @@ func TestFull(t *testing.T) {
 		AutoAdvertise: true}); !reflect.DeepEqual(handle.Network, want) {
 		t.Errorf("network = %+v, want %+v", handle.Network, want)
 	}
-	want := "[{/d /srv true  }] [{/dev/x /dev/y r}] [192.0.2.53] /run/netns/a map[by:full] v true\n"
+	want := "[{/d /srv true   false}] [{/dev/x /dev/y r}] [192.0.2.53] /run/netns/a map[by:full] v true\n"
 	testpace.Until(t, "the output of the task in its log", func() bool {
 		text, _ := os.ReadFile(filepath.Join(cfg.LogDir, "t.stdout.0"))
 		return string(text) == want
