@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,9 +43,9 @@ func TestRetry_Delays(t *testing.T) {
 		w.plugins.set(nil)
 		time.Sleep(62 * time.Second)
 		w.wantFreed("v", "a")
-		calls := len(w.plugins.calls)
+		calls := w.plugins.count("")
 		time.Sleep(time.Hour)
-		if n := len(w.plugins.calls) - calls; n != 0 {
+		if n := w.plugins.count("") - calls; n != 0 {
 			t.Errorf("%d calls after the claim was freed", n)
 		}
 	})
@@ -131,18 +132,18 @@ func TestRetry_NoLoop(t *testing.T) {
 func TestRetry_Texts(t *testing.T) {
 	test(t, func(w *world) {
 		w.claim("v", "a", "n1")
-		n := 0
-		w.plugins.set(func(context.Context, string) error { n++; return fmt.Errorf("request %d failed", n) })
+		var n atomic.Int64
+		w.plugins.set(func(context.Context, string) error { return fmt.Errorf("request %d failed", n.Add(1)) })
 		w.end("a")
 		defer w.run()()
 		time.Sleep(5 * time.Minute)
-		before := n
+		before := n.Load()
 		time.Sleep(10 * time.Minute)
-		if got := n - before; got < 10 || got > 20 {
+		if got := n.Load() - before; got < 10 || got > 20 {
 			t.Errorf("%d attempts in 10 minutes, want one per 30 to 60 s", got)
 		}
-		if got := len(w.waitsWritten()); got != n {
-			t.Errorf("the log has %d texts after %d attempts", got, n)
+		if got := len(w.waitsWritten()); got != int(n.Load()) {
+			t.Errorf("the log has %d texts after %d attempts", got, n.Load())
 		}
 	})
 }
@@ -232,8 +233,8 @@ func TestMany(t *testing.T) {
 		defer w.run()()
 		time.Sleep(time.Minute)
 		idle := runtime.NumGoroutine() - before
-		if len(w.plugins.calls) != 0 {
-			t.Errorf("%d calls while all allocations run", len(w.plugins.calls))
+		if w.plugins.count("") != 0 {
+			t.Errorf("%d calls while all allocations run", w.plugins.count(""))
 		}
 		var lost []*nomad.Allocation
 		for i := range 500 {
@@ -253,7 +254,7 @@ func TestMany(t *testing.T) {
 		if idle > 40 || busy > 40+64*2 {
 			t.Errorf("%d goroutines wait, %d work", idle, busy)
 		}
-		if n := len(w.plugins.calls); n != 500 {
+		if n := w.plugins.count(""); n != 500 {
 			t.Errorf("%d calls for 500 volumes", n)
 		}
 	})
