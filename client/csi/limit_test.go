@@ -164,7 +164,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// TestHangingCall checks that a call ends with its context, and that the plugin is told.
+// TestHangingCall checks that a call ends with its context, and that the context of the plugin ends too.
 func TestHangingCall(t *testing.T) {
 	begun, ended := make(chan struct{}), make(chan struct{})
 	p := (&fake{answer: func(ctx context.Context, method string, _ any) (any, error) {

@@ -169,7 +169,7 @@ func TestCSIPlugin_Registers(t *testing.T) {
 	}
 }
 
-// The registration of a plugin says whether it may do on the node what root may.
+// The registration of a plugin contains whether the plugin has the power of root on the node.
 func TestCSIPlugin_Privileged(t *testing.T) {
 	for name, c := range map[string]struct {
 		isolation  drivers.FSIsolation

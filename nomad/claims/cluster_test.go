@@ -32,7 +32,7 @@ func newStorage() *storage {
 	return &storage{attached: map[string]bool{}, mounted: map[string]bool{}}
 }
 
-// call records a call, and does it if the answer is no error.
+// call records a call. Unless the answer is an error, it then runs do.
 func (s *storage) call(ctx context.Context, call string, do func()) error {
 	s.mu.Lock()
 	s.calls = append(s.calls, call)

@@ -39,8 +39,8 @@ func (m *Manager) Leftovers(has func(alloc string) bool) error {
 	return errors.Join(errs...)
 }
 
-// sweep unmounts what belongs to no use: mounts of another build, or that a plugin has moved. Nobody knows their
-// volume, so no plugin can be asked, and nobody waits for them.
+// sweep unmounts what belongs to no use: mounts of another build, or that a plugin has moved. Their volumes are not
+// known, so no plugin is called, and no claim waits for them.
 func (m *Manager) sweep() {
 	top, err := safefs.Open(m.cfg.Dir)
 	if err != nil {

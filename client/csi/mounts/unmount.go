@@ -184,7 +184,7 @@ func (m *Manager) clean(root, name, kind string) error {
 	return nil
 }
 
-// uncover removes what a plugin has put in the place of the directory name below dir, or of one above it. Nobody else uses that.
+// uncover removes what a plugin has put in the place of the directory name below dir, or of one above it. No task uses it.
 func uncover(dir *safefs.Dir, name string) error {
 	at := "."
 	for _, part := range strings.Split(name, "/") {

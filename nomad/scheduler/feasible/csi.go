@@ -17,7 +17,7 @@ type CSIWant struct {
 	Refusal   CSIRefusal // why the allocation may not claim the volume on any node
 }
 
-// CSIRefusal is why a CSI volume excludes an allocation. The zero value is no refusal.
+// CSIRefusal is why a CSI volume excludes an allocation. The zero value means that none does.
 type CSIRefusal struct {
 	Text string
 	// Waits means that a change of volumes or other allocations helps. If it is false, only a change of the node does.
